@@ -1,0 +1,7 @@
+//! The price of a call: which API it speaks, what it will take, what it took.
+//!
+//! `dialect` tells the API from the path and the body, `request` estimates the input and the reserve, `usage`
+//! reads what the response states, `price` turns LLM tokens into a [`crate::units::Cost`].
+
+pub mod dialect;
+pub mod usage;

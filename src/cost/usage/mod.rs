@@ -1,0 +1,1 @@
+//! What a response says it used.

@@ -1,0 +1,1 @@
+//! Who calls: tenant and class.

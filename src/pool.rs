@@ -1,0 +1,1 @@
+//! Which cap a call falls under.

@@ -1,0 +1,1 @@
+//! Answers of the gate itself: 429, 413, limit headers.

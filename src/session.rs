@@ -1,0 +1,1 @@
+//! One call as a state machine.

@@ -1,0 +1,1 @@
+//! Fakes for tests, benches and the simulator.

@@ -1,0 +1,1 @@
+//! What the provider's answers teach: limit headers, pauses, adapted limits.

@@ -1,0 +1,1 @@
+//! A small proxy-wasm host for the compiled filter.

@@ -1,0 +1,1 @@
+//! Mock LLM provider and load generator.
