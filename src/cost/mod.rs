@@ -4,4 +4,5 @@
 //! reads what the response states, `price` turns LLM tokens into a [`crate::units::Cost`].
 
 pub mod dialect;
+pub mod json;
 pub mod usage;
