@@ -14,6 +14,7 @@
 pub mod config;
 pub mod cost;
 pub mod gate;
+pub mod hash;
 pub mod identity;
 pub mod observe;
 pub mod pool;
