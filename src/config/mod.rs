@@ -4,15 +4,23 @@
 //! A `Config` that exists is sound: weights are 1 to 1000, limits at least 1, names unique, classes known.
 
 use crate::cost::dialect::Dialect;
+use crate::gate::TenantKey;
 use crate::units::{Limits, Span};
 
 pub mod error;
 pub mod glob;
+mod json;
+mod matching;
 pub mod parse;
+mod parties;
+mod pools;
+pub mod range;
+mod reader;
+mod suggest;
 
 pub use error::ConfigError;
 pub use glob::Glob;
-pub use parse::parse;
+pub use parse::{parse, parse_all};
 
 /// Index of a class in [`Config::classes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +60,8 @@ pub struct Class {
 pub struct Tenant {
     /// Name as written in the configuration.
     pub name: String,
+    /// Key in shared state; the same after every reload that still names this tenant.
+    pub key: TenantKey,
     /// Relative entitlement within a class, 1 to 1000.
     pub weight: u32,
     /// Classes it may use; `None` = all.
@@ -148,11 +158,11 @@ pub struct Config {
     pub tenant_sources: Vec<IdentitySource>,
     /// Sources of the class name.
     pub class_sources: Vec<IdentitySource>,
-    /// All classes, in the order written; at least one.
+    /// All classes, sorted by name; at least one.
     pub classes: Vec<Class>,
     /// Class of calls that name none, or one that they may not use.
     pub default_class: ClassId,
-    /// Named tenants.
+    /// Named tenants, sorted by name.
     pub tenants: Vec<Tenant>,
     /// Pools in the order they are tried; at least one.
     pub pools: Vec<Pool>,

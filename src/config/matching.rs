@@ -1,0 +1,86 @@
+//! `match`: globs, each checked for whether it can ever match what it is compared with.
+
+use super::json::Json;
+use super::range;
+use super::reader::{Object, Reader};
+use super::{Glob, Match};
+
+pub(super) fn read_match(reader: &mut Reader, pool: &Object<'_>) -> Match {
+    let Some(matches) = reader.child(pool, "match", &["hosts", "paths", "models"]) else {
+        return Match::default();
+    };
+    Match {
+        hosts: read_globs(reader, &matches, "hosts", true, flaw_of_host),
+        paths: read_globs(reader, &matches, "paths", false, flaw_of_path),
+        models: read_globs(reader, &matches, "models", true, |_| None),
+    }
+}
+
+fn read_globs(
+    reader: &mut Reader,
+    matches: &Object<'_>,
+    key: &str,
+    ignore_case: bool,
+    flaw: fn(&str) -> Option<&'static str>,
+) -> Vec<Glob> {
+    let Some(items) = reader.array(matches, key) else { return Vec::new() };
+    let at = matches.at(key);
+    if items.is_empty() || items.len() > range::MAX_GLOBS {
+        let most = range::MAX_GLOBS;
+        let reason = format!("must have 1 to {most} globs, or be left out to match any, got {}", items.len());
+        reader.fail(at, reason);
+        return Vec::new();
+    }
+    let mut globs = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let at = format!("{at}/{index}");
+        let Some(text) = reader.text(at.clone(), item) else { continue };
+        match flaw(text) {
+            Some(flaw) => reader.fail(at, format!("can never match: {flaw}, got {}", shown(item))),
+            None => globs.push(Glob::new(text, ignore_case)),
+        }
+    }
+    globs
+}
+
+fn shown(item: &Json) -> String {
+    item.to_string()
+}
+
+/// What keeps a glob from ever matching an `:authority`.
+fn flaw_of_host(glob: &str) -> Option<&'static str> {
+    if glob.contains('/') {
+        return Some("a host has no scheme and no path");
+    }
+    if glob.contains('@') {
+        return Some("a host has no user");
+    }
+    if !glob.is_ascii() {
+        return Some("an international host is compared in its ASCII form (xn--)");
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~*:[]%!$&'()+,;=".contains(&byte);
+    if !glob.bytes().all(allowed) {
+        return Some("a host has no such character");
+    }
+    // Behind the last colon stands a port, unless the colon belongs to an IPv6 address.
+    let port = glob.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'));
+    match port {
+        Some("") => Some("a port has digits"),
+        Some(port) if !port.bytes().all(|byte| byte.is_ascii_digit() || byte == b'*') => {
+            let hint = "a port has digits only, and an IPv6 address stands in brackets";
+            Some(hint)
+        }
+        _ => None,
+    }
+}
+
+/// What keeps a glob from ever matching a path without its query.
+fn flaw_of_path(glob: &str) -> Option<&'static str> {
+    if !glob.starts_with(['/', '*']) {
+        Some("a path begins with /")
+    } else if glob.contains(['?', '#']) {
+        Some("paths are compared without query and fragment")
+    } else {
+        None
+    }
+}
