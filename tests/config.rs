@@ -1,0 +1,308 @@
+//! The configuration contract: what is accepted, what it means, and how each mistake is told.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+use std::path::{Path, PathBuf};
+
+use envoy_backpressure::config::{
+    Class, ClassId, Config, IdentitySource, Learn, LlmTokenWeights, Mode, OutputReserve, parse, parse_all,
+};
+use envoy_backpressure::cost::dialect::Dialect;
+use envoy_backpressure::units::{Resource, Span};
+
+fn files(kind: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(kind);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn good(name: &str) -> Config {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/good").join(name);
+    parse(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// A configuration with one pool whose members are the given ones.
+fn with_pool(members: &str) -> String {
+    format!(r#"{{"pools": [{{"name": "p", "limits": {{"requests_per_minute": 1}}, {members}}}]}}"#)
+}
+
+/// A sound configuration with further members at the top.
+fn with_root(members: &str) -> String {
+    format!(r#"{{{members}, "pools": [{{"name": "p", "limits": {{"requests_per_minute": 1}}}}]}}"#)
+}
+
+#[track_caller]
+fn refused(text: &str) -> String {
+    match parse(text.as_bytes()) {
+        Ok(config) => panic!("accepted: {text}\n{config:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn every_good_file_is_accepted() {
+    for path in files("good") {
+        let text = std::fs::read(&path).unwrap();
+        if let Err(errors) = parse_all(&text) {
+            panic!("{}: {errors:?}", path.display());
+        }
+    }
+}
+
+/// Each line of `bad/*.jsonl` is `{"config": ..., "error": "..."}`, or has `"text"` when it is not JSON.
+#[test]
+fn every_bad_example_is_refused_with_its_place_and_reason() {
+    for path in files("bad") {
+        for (number, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let example: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = match example.get("text") {
+                Some(text) => text.as_str().unwrap().to_owned(),
+                None => example["config"].to_string(),
+            };
+            let expected = example["error"].as_str().unwrap();
+            assert_eq!(refused(&text), expected, "{}:{}", path.display(), number + 1);
+        }
+    }
+}
+
+#[test]
+fn the_reference_example_means_what_it_says() {
+    let config = good("reference.json");
+    assert_eq!(config.mode, Mode::Enforce);
+    let classes: Vec<_> = config.classes.iter().map(|class| (class.name.as_str(), class.weight)).collect();
+    assert_eq!(classes, [("high", 4), ("low", 1), ("normal", 2)]);
+    assert_eq!(config.default_class, ClassId(2));
+    assert_eq!(config.tenant_sources.len(), 3);
+    assert_eq!(config.tenant_sources[2], IdentitySource::ApiKey);
+    assert_eq!(config.class_sources, [IdentitySource::Header("x-priority".to_owned())]);
+    let tenants: Vec<_> =
+        config.tenants.iter().map(|t| (t.name.as_str(), t.weight, t.classes.clone())).collect();
+    assert_eq!(tenants, [("acme", 3, Some(vec![ClassId(0), ClassId(2)])), ("beta", 1, None)]);
+    let pool = &config.pools[0];
+    assert_eq!(pool.limits.requests, Some(60));
+    assert_eq!(pool.limits.llm_tokens, Some(10_000));
+    assert_eq!(pool.limits.concurrency, None);
+    assert_eq!(pool.burst, Span::from_secs(60));
+    assert_eq!(pool.default_output_llm_tokens, 512);
+    assert_eq!(pool.output_reserve, OutputReserve::MaxTokens);
+    assert_eq!(pool.learn, Learn { headers: false, pause_on_429: true, adapt: false });
+    assert_eq!(pool.max_wait, [Span::ZERO, Span::from_secs(5), Span::ZERO]);
+    assert_eq!(pool.class_weights, [4, 1, 2]);
+    assert_eq!(pool.tenant_weights, [5, 1]);
+    let all_one = LlmTokenWeights {
+        input_milli: 1000,
+        cached_input_milli: 1000,
+        cache_write_milli: 1000,
+        output_milli: 1000,
+    };
+    assert_eq!(pool.llm_token_weights, Some(all_one));
+}
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let config = good("smallest.json");
+    assert_eq!(config.mode, Mode::Enforce);
+    assert!(config.hold_headers && config.force_identity_encoding && config.response_headers);
+    assert_eq!(config.classes, [Class { name: "default".to_owned(), weight: 1 }]);
+    assert_eq!(config.default_class, ClassId(0));
+    assert!(config.tenant_sources.is_empty() && config.class_sources.is_empty() && config.tenants.is_empty());
+    assert_eq!(config.body_limit_bytes, 262_144);
+    assert_eq!(config.reservation_ttl, Span::from_secs(600));
+    assert_eq!(config.max_retry_after, Span::from_secs(59));
+    assert_eq!(config.cas_attempts, 8);
+    assert_eq!(config.status_path, None);
+    let pool = &config.pools[0];
+    assert_eq!(pool.provider, None);
+    assert!(pool.strict_window && !pool.inject_stream_usage);
+    assert_eq!(pool.burst, Span::from_secs(10));
+    assert_eq!(pool.default_output_llm_tokens, 1024);
+    assert_eq!(pool.output_reserve, OutputReserve::Learned);
+    assert_eq!(pool.llm_token_weights, None);
+    assert_eq!(pool.max_wait, [Span::from_millis(1000)]);
+    assert_eq!(pool.max_parked, 1000);
+    assert_eq!(pool.learn, Learn { headers: true, pause_on_429: true, adapt: false });
+}
+
+#[test]
+fn nobody_is_parked_by_default_when_headers_are_not_held() {
+    let config = parse(with_root(r#""hold_headers": false"#).as_bytes()).unwrap();
+    assert_eq!(config.pools[0].max_wait, [Span::ZERO]);
+    let explicit = with_pool(r#""max_wait_ms": 7"#).replacen('{', r#"{"hold_headers": false, "#, 1);
+    assert_eq!(parse(explicit.as_bytes()).unwrap().pools[0].max_wait, [Span::from_millis(7)]);
+}
+
+#[test]
+fn doubles_without_a_fraction_are_whole_numbers() {
+    let config = good("doubles.json");
+    assert_eq!(config.pools[0].burst, Span::from_secs(60));
+    assert_eq!(config.pools[0].limits.llm_tokens, Some(1_000_000));
+    assert_eq!(*config.pools[0].limits.get(Resource::Concurrency), Some(1_000_000));
+    let weights = config.pools[0].llm_token_weights.unwrap();
+    assert_eq!((weights.cached_input_milli, weights.output_milli, weights.input_milli), (100, 5_000, 1_000));
+}
+
+#[test]
+fn each_provider_name_selects_its_dialect() {
+    let dialects: Vec<_> =
+        good("every_provider.json").pools.iter().map(|pool| pool.provider.unwrap()).collect();
+    assert_eq!(
+        dialects,
+        [
+            Dialect::OpenAi,
+            Dialect::AzureOpenAi,
+            Dialect::Anthropic,
+            Dialect::Gemini,
+            Dialect::Bedrock,
+            Dialect::Mistral,
+            Dialect::Cohere,
+            Dialect::Ollama
+        ]
+    );
+}
+
+#[test]
+fn header_names_are_trimmed_and_compared_without_case() {
+    let sources = good("edges.json").tenant_sources;
+    assert_eq!(sources[0], IdentitySource::Header("x-tenant".to_owned()));
+}
+
+#[test]
+fn order_of_members_does_not_change_the_meaning() {
+    let one = with_root(r#""classes": {"a": {}, "b": {"weight": 2}}, "default_class": "b""#);
+    let other = with_root(r#""default_class": "b", "classes": {"b": {"weight": 2}, "a": {}}"#);
+    assert_eq!(parse(one.as_bytes()), parse(other.as_bytes()));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_obstacle() {
+    let text = format!("\u{FEFF}{}", with_root(r#""mode": "shadow""#));
+    assert_eq!(parse(text.as_bytes()).unwrap().mode, Mode::Shadow);
+}
+
+#[test]
+fn every_mistake_is_reported_not_only_the_first() {
+    let text =
+        r#"{"mod": 1, "cas_attempts": 0, "pools": [{"name": "p", "limits": {"requests_per_minute": 0}}]}"#;
+    let pointers: Vec<_> = parse_all(text.as_bytes()).unwrap_err().into_iter().map(|e| e.pointer).collect();
+    assert_eq!(pointers, ["/mod", "/pools/0/limits/requests_per_minute", "/cas_attempts"]);
+}
+
+#[test]
+fn a_fleet_is_refused_without_showing_its_secrets() {
+    let message = refused(&with_root(r#""fleet": {"store": "redis", "auth": "hunter2"}"#));
+    assert!(message.starts_with("/fleet: ") && !message.contains("hunter2"), "{message}");
+}
+
+#[test]
+fn deep_nesting_and_huge_numbers_are_refused_not_followed() {
+    assert!(refused(&"[".repeat(100_000)).contains("must be JSON"));
+    assert!(refused(&with_root(r#""cas_attempts": 1e400"#)).contains("must be JSON"));
+    assert!(refused(&with_root(r#""cas_attempts": NaN"#)).contains("must be JSON"));
+}
+
+mod arbitrary {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let known = prop::sample::select(
+            [
+                "pools",
+                "name",
+                "limits",
+                "requests_per_minute",
+                "match",
+                "hosts",
+                "identity",
+                "tenant",
+                "classes",
+                "weight",
+                "tenants",
+                "default_class",
+                "learn",
+                "token_weights",
+                "input",
+                "header",
+                "property",
+                "burst_seconds",
+                "status_path",
+                "p",
+                "default",
+                "*",
+                "/v1/*",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        );
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            prop_oneof![known.clone(), any::<String>()].prop_map(Into::into),
+        ];
+        leaf.prop_recursive(6, 64, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::hash_map(known.clone(), inner, 0..6)
+                    .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// Replaces the value at the `n`-th place of `tree`, counted depth first.
+    fn replace(tree: &mut serde_json::Value, n: &mut usize, with: &serde_json::Value) {
+        if *n == 0 {
+            *tree = with.clone();
+        }
+        *n = n.wrapping_sub(1);
+        match tree {
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| replace(item, n, with)),
+            serde_json::Value::Object(members) => {
+                members.values_mut().for_each(|item| replace(item, n, with))
+            }
+            _ => {}
+        }
+    }
+
+    #[track_caller]
+    fn sound(text: &[u8]) {
+        match parse_all(text) {
+            Ok(config) => {
+                assert!(!config.pools.is_empty() && !config.classes.is_empty());
+                assert!(usize::from(config.default_class.0) < config.classes.len());
+                for pool in &config.pools {
+                    assert!(Resource::ALL.iter().any(|r| pool.limits.get(*r).is_some()));
+                    assert!(Resource::ALL.iter().all(|r| *pool.limits.get(*r) != Some(0)));
+                    assert_eq!(pool.class_weights.len(), config.classes.len());
+                    assert_eq!(pool.max_wait.len(), config.classes.len());
+                    assert_eq!(pool.tenant_weights.len(), config.tenants.len());
+                    let weights = pool.class_weights.iter().chain(&pool.tenant_weights);
+                    assert!(weights.into_iter().all(|weight| (1..=1000).contains(weight)));
+                }
+            }
+            Err(errors) => assert!(!errors.is_empty() && errors.iter().all(|error| !error.reason.is_empty())),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            sound(&bytes);
+        }
+
+        #[test]
+        fn trees_never_panic(tree in json()) {
+            sound(tree.to_string().as_bytes());
+        }
+
+        #[test]
+        fn one_odd_value_anywhere_is_refused_or_sound(mut place in 0_usize..80, odd in json()) {
+            let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/good/reference.json");
+            let mut tree = serde_json::from_slice(&std::fs::read(reference).unwrap()).unwrap();
+            replace(&mut tree, &mut place, &odd);
+            sound(tree.to_string().as_bytes());
+        }
+    }
+}
