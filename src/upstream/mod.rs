@@ -1,13 +1,18 @@
 //! What the provider's answers teach: limit headers, pauses, adapted limits.
 //!
-//! `headers` turns the answer's headers, and `body` an error body, into [`Throttle`] and limit hints; [`state`]
+//! [`headers`] turns the answer's headers, and [`error`] an error body, into [`Throttle`] and limit hints; [`state`]
 //! keeps what a pool learned from them. Only answers of the pool's own upstream may be shown to this module:
 //! the gate's own replies, and those of other filters, say nothing about the provider.
 
 use crate::units::Span;
 
+pub mod error;
+pub mod headers;
+pub mod moment;
 pub mod state;
 
+pub use error::ErrorEvent;
+pub use headers::{LimitHints, ProviderHeaders};
 pub use state::UpstreamState;
 
 /// Why the provider refused a call.

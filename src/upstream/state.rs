@@ -16,12 +16,15 @@
 //! 5. Exhausted quota is a state of its own: probed at 30 s, then ever more rarely up to the ceiling; it never lowers the
 //!    limit, and one success clears it.
 //!
+//! 6. With `headers`, a limit whose header says "nothing left, whole again in more than a minute" blocks the pool until
+//!    then, because a limit per minute cannot explain it. Amounts that a minute explains are the ledger's business.
+//!
 //! A clock that stepped back to before an incident makes the pool forget it rather than wait for the clock.
 
 use crate::config::Learn;
-use crate::units::{Span, Timestamp};
+use crate::units::{Resource, Span, Timestamp};
 
-use super::{Throttle, ThrottleKind};
+use super::{LimitHints, Throttle, ThrottleKind};
 
 /// The whole limit, in thousandths.
 const WHOLE: u32 = 1_000;
@@ -55,6 +58,11 @@ const REOPEN: (Span, Span) = (Span::from_secs(1), Span::from_secs(20));
 /// A moment may lie this far before a recorded one without the clock having been set back (workers race).
 const SKEW: Span = Span::from_secs(5);
 
+/// Resets up to this are what a per-minute limit looks like.
+const MINUTE: Span = Span::from_secs(60);
+/// A told moment that moved by less than this is the same moment.
+const SAME_MOMENT: Span = Span::from_secs(2);
+
 const QUOTA: u8 = 1;
 const PAUSED: u8 = 2;
 const SHORTENED: u8 = 4;
@@ -74,6 +82,8 @@ pub struct UpstreamState {
     refused_level: u16,
     /// Effective limit right after the decrease, thousandths.
     lowered_level: u16,
+    /// When a limit longer than a minute is whole again that the headers call exhausted; the epoch when none is.
+    exhausted_until: Timestamp,
     /// Incidents in a row for which the provider named no time.
     doublings: u8,
     /// `QUOTA`, `PAUSED`, `SHORTENED`.
@@ -89,6 +99,7 @@ impl Default for UpstreamState {
             decreased_at: Timestamp::EPOCH,
             refused_level: 1_000,
             lowered_level: 1_000,
+            exhausted_until: Timestamp::EPOCH,
             doublings: 0,
             flags: 0,
         }
@@ -97,7 +108,7 @@ impl Default for UpstreamState {
 
 impl UpstreamState {
     /// Bytes of the encoded block.
-    pub const LEN: usize = 34;
+    pub const LEN: usize = 42;
 
     /// Appends exactly [`Self::LEN`] bytes, little-endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -107,6 +118,7 @@ impl UpstreamState {
         out.extend_from_slice(&self.reopen_millis.to_le_bytes());
         out.extend_from_slice(&self.refused_level.to_le_bytes());
         out.extend_from_slice(&self.lowered_level.to_le_bytes());
+        out.extend_from_slice(&self.exhausted_until.as_micros().to_le_bytes());
         out.push(self.doublings);
         out.push(self.flags);
     }
@@ -119,6 +131,7 @@ impl UpstreamState {
         let (reopen, rest) = rest.split_first_chunk()?;
         let (refused, rest) = rest.split_first_chunk()?;
         let (lowered, rest) = rest.split_first_chunk()?;
+        let (exhausted, rest) = rest.split_first_chunk()?;
         let [doublings, flags] = *rest else { return None };
         let state = Self {
             started: Timestamp::from_micros(u64::from_le_bytes(*started)),
@@ -127,6 +140,7 @@ impl UpstreamState {
             reopen_millis: u32::from_le_bytes(*reopen),
             refused_level: u16::from_le_bytes(*refused),
             lowered_level: u16::from_le_bytes(*lowered),
+            exhausted_until: Timestamp::from_micros(u64::from_le_bytes(*exhausted)),
             doublings,
             flags,
         };
@@ -137,7 +151,9 @@ impl UpstreamState {
 
     /// End of the pause in force; `None` when calls may leave.
     pub fn blocked_until(&self, now: Timestamp) -> Option<Timestamp> {
-        (self.has(PAUSED) && self.in_incident(now)).then_some(self.until)
+        let paused = (self.has(PAUSED) && self.in_incident(now)).then_some(self.until);
+        let exhausted = (now < self.exhausted_until).then_some(self.exhausted_until);
+        paused.max(exhausted)
     }
 
     /// Share of the configured limits that may be used now, 1 to 1000 thousandths.
@@ -215,6 +231,28 @@ impl UpstreamState {
             return true;
         }
         false
+    }
+
+    /// Takes note of what the headers say is left. Returns true when the state changed and must be written back.
+    ///
+    /// `max_wait` is the ceiling of every pause.
+    pub fn on_hints(&mut self, hints: &LimitHints, learn: &Learn, max_wait: Span, now: Timestamp) -> bool {
+        if !learn.headers || hints.is_empty() {
+            return false;
+        }
+        let exhausted = |resource: &Resource| {
+            let reset = (*hints.reset.get(*resource)).filter(|reset| *reset > MINUTE)?;
+            (*hints.remaining.get(*resource) == Some(0)).then_some(reset)
+        };
+        let wait = Resource::ALL.iter().filter_map(exhausted).max();
+        let until = wait.map_or(Timestamp::EPOCH, |wait| now.after(wait.min(max_wait)));
+        let known = if self.exhausted_until > now { self.exhausted_until } else { Timestamp::EPOCH };
+        let moved = until.since(known).max(known.since(until));
+        if moved < SAME_MOMENT {
+            return false;
+        }
+        self.exhausted_until = until;
+        true
     }
 
     const fn has(&self, flag: u8) -> bool {

@@ -195,6 +195,32 @@ fn switches_are_obeyed() {
 }
 
 #[test]
+fn a_limit_exhausted_for_more_than_a_minute_blocks_until_it_is_whole() {
+    let mut hints = LimitHints::default();
+    hints.remaining.llm_tokens = Some(0);
+    hints.reset.llm_tokens = Some(Span::from_secs(360));
+    hints.remaining.requests = Some(59);
+    hints.reset.requests = Some(Span::from_millis(17));
+    let mut state = UpstreamState::default();
+    let ceiling = Span::from_secs(600);
+    let off = Learn { headers: false, ..LEARN };
+    assert!(!state.on_hints(&hints, &off, ceiling, at(0)));
+    assert!(state.on_hints(&hints, &LEARN, ceiling, at(0)));
+    assert_eq!(state.blocked_until(at(0)), Some(at(360)));
+    hints.reset.llm_tokens = Some(Span::from_secs(350));
+    assert!(!state.on_hints(&hints, &LEARN, ceiling, at(10)), "the same moment");
+    hints.remaining.llm_tokens = Some(10);
+    assert!(state.on_hints(&hints, &LEARN, ceiling, at(20)), "there is room again");
+    assert_eq!(state.blocked_until(at(20)), None);
+    hints.remaining.llm_tokens = Some(0);
+    hints.reset.llm_tokens = Some(Span::from_secs(60));
+    assert!(!state.on_hints(&hints, &LEARN, ceiling, at(30)), "a minute is the ledger's business");
+    hints.reset.llm_tokens = Some(Span::from_secs(33_000));
+    state.on_hints(&hints, &LEARN, CEILING, at(40));
+    assert_eq!(state.blocked_until(at(40)), Some(at(99)));
+}
+
+#[test]
 fn a_clock_set_back_does_not_prolong_a_pause() {
     let mut state = UpstreamState::default();
     state.on_throttle(&asked(30), &LEARN, CEILING, at(7_200));
