@@ -1,0 +1,10 @@
+//! The mock provider: endpoints like OpenAI's and Anthropic's, behind caps of its own.
+
+pub mod behave;
+pub mod body;
+pub mod caps;
+pub mod dialect;
+pub mod errors;
+pub mod server;
+pub mod sse;
+pub mod stats;
