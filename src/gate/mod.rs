@@ -5,7 +5,26 @@
 //! waiting, done there; the caller of this module decides which of the two it is.
 
 use crate::config::ClassId;
-use crate::units::{Cost, Limits, PerResource, Resource, Span, Timestamp};
+use crate::units::{Cost, Limits, PerResource, Span, Timestamp};
+
+pub mod admit;
+mod codec;
+mod curve;
+pub mod ledger;
+mod meter;
+mod queue;
+pub mod settle;
+mod slots;
+pub mod standing;
+pub mod store;
+
+pub use admit::{admit, cancel, charge};
+pub use ledger::{Ledger, LedgerError};
+pub use settle::{adopt_remaining, settle};
+pub use standing::{standings, summary};
+pub use store::{
+    Cas, Expected, PutError, Scratch, SharedStore, StoreError, TransactError, inspect, transact,
+};
 
 /// Who is accounted: a named tenant's index, or a bounded slot for unnamed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,5 +139,58 @@ pub enum Settlement {
 /// Standing of every limited resource.
 pub type Standings = PerResource<Option<Standing>>;
 
-#[allow(unused_imports)]
-use Resource as _;
+/// What a settlement did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// The reservation was older than `reservation_ttl`: it had been settled at its estimate, nothing was done.
+    pub late: bool,
+    /// Given back to the moment it was taken from.
+    pub refunded: Cost,
+    /// Charged on top of what was reserved.
+    pub overrun: Cost,
+}
+
+/// One flow's part of a pool, for the status page and the fairness gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowShare {
+    /// Whose.
+    pub flow: Flow,
+    /// Calls that were told to come back and are still expected.
+    pub waiting: u32,
+    /// Share of the pool it is entitled to among those that wait, thousandths.
+    pub entitled_permille: u32,
+    /// Share of the service that the waiting flows lately received, thousandths.
+    pub received_permille: u32,
+    /// Part of its refused calls that come back, thousandths.
+    pub returning_permille: u32,
+}
+
+/// A booked return, for the status page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    /// Whose.
+    pub flow: Flow,
+    /// Time until it.
+    pub wait: Span,
+}
+
+/// A pool at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Calls in flight.
+    pub in_flight: u32,
+    /// Calls that were told to come back and are still expected; parked ones too.
+    pub booked: u32,
+    /// Recent mean duration of a call; `None` before the first one ended.
+    pub mean_duration: Option<Span>,
+    /// Rest of the pause that the provider asked for.
+    pub paused: Option<Span>,
+    /// Effective limits in thousandths of the configured ones.
+    pub scale_permille: u32,
+    /// Flows that wait, at most the number asked for.
+    pub flows: Vec<FlowShare>,
+    /// The next returns in order of time, at most the number asked for.
+    pub upcoming: Vec<Upcoming>,
+    /// Jain's index of received over entitled share of the flows that wait, thousandths; 1000 when fewer than two.
+    pub jain_permille: u32,
+}

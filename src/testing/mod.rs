@@ -1,1 +1,3 @@
 //! Fakes for tests, benches and the simulator.
+
+pub mod shared_data;

@@ -1,0 +1,152 @@
+//! How much of one resource can be served by when, if nothing but what already waits is served.
+//!
+//! For a plain bucket that is what it holds plus the refill. Under a strict window it is what the window lets go,
+//! slot by slot, and never faster than the limit's pace: after a lump leaves the window, those who wait for it are
+//! told times spread over the pace, not all the same moment.
+
+use super::meter::{Meter, Rule, SLOT, WINDOW_SLOTS, leaves_at};
+
+/// Cumulative amount, scaled by the rule's period, over the time from now.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    /// Refill per microsecond, scaled: the limit itself.
+    rate: u64,
+    /// Time before anything is served at all (a pause), in microseconds.
+    delay: u64,
+    /// Scaled amount that could be served at once; negative while in debt.
+    start: i64,
+    /// One step at time 0, one at the first slot boundary, then one each slot. Empty when there is no window.
+    steps: Vec<Step>,
+    /// What is there may all be taken at once.
+    unpaced: bool,
+    /// Room of the bucket: a call larger than it passes when the bucket is full.
+    full: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    at: u64,
+    /// Served at most by then at the limit's pace.
+    paced: i64,
+    /// Freed by the window by then.
+    freed: i64,
+}
+
+impl Curve {
+    /// Curve of `meter` under `rule` at time `now`; `delay` says how long nothing is served before that.
+    pub(crate) fn new(meter: &Meter, rule: Rule, now: u64, delay: u64) -> Self {
+        let bucket = signed(rule.capacity).saturating_sub(signed(meter.missing));
+        let mut freed = signed(rule.scaled(rule.limit)).saturating_sub(signed(rule.scaled(meter.used())));
+        let start = if rule.strict { bucket.min(freed) } else { bucket };
+        // An unpaced bucket that still holds back more than the window does is in debt, and then it sets the pace.
+        let unpaced = rule.unpaced && bucket >= freed;
+        let full = signed(rule.capacity);
+        let mut curve = Self { rate: rule.rate, delay, start, steps: Vec::new(), unpaced, full };
+        if !rule.strict || meter.used() == 0 {
+            return curve;
+        }
+        curve.steps.reserve_exact(usize::try_from(WINDOW_SLOTS).unwrap_or(0).saturating_add(1));
+        let mut last = Step { at: 0, paced: start, freed };
+        curve.steps.push(last);
+        for age in (0..WINDOW_SLOTS).rev() {
+            let slot = meter.head().saturating_sub(age);
+            let at = leaves_at(slot).saturating_sub(now);
+            // Up to the boundary the window stands; at it, one slot's amount is freed.
+            let paced = last.paced.saturating_add(gain(rule.rate, at.saturating_sub(last.at)));
+            freed = freed.saturating_add(signed(rule.scaled(meter.slot(slot))));
+            last = Step { at, paced: paced.min(last.freed).max(last.paced), freed };
+            curve.steps.push(last);
+        }
+        curve
+    }
+
+    /// A curve that starts with `start` and gains `rate` per microsecond, for slots in use.
+    pub(crate) const fn steady(start: i64, rate: u64, delay: u64) -> Self {
+        Self { rate, delay, start, steps: Vec::new(), unpaced: false, full: i64::MAX }
+    }
+
+    /// Scaled amount that can have been served after `wait` microseconds.
+    pub(crate) fn at(&self, wait: u64) -> i64 {
+        if wait < self.delay {
+            return self.start.min(0);
+        }
+        let wait = wait.saturating_sub(self.delay);
+        let Some((step, last)) = self.step_before(wait) else {
+            return self.start.saturating_add(gain(self.rate, wait));
+        };
+        let gained = gain(self.rate, wait.saturating_sub(step.at));
+        match (last, self.unpaced) {
+            (false, true) => step.freed,
+            (false, false) => step.paced.saturating_add(gained).min(step.freed),
+            (true, true) => step.freed.saturating_add(gained),
+            (true, false) => step.paced.saturating_add(gained),
+        }
+    }
+
+    /// Least wait in microseconds after which `own` units can be served behind `ahead` units.
+    pub(crate) fn wait_for_units(&self, period: u64, ahead: u64, own: u64) -> u64 {
+        let scaled = |amount: u64| signed(amount.saturating_mul(period));
+        self.wait_for(scaled(ahead), scaled(own))
+    }
+
+    /// Least wait after which a slot is free behind `ahead` thousandths of slots.
+    pub(crate) fn wait_for_slots(&self, mean: u64, ahead: u64) -> u64 {
+        let scaled = ahead.saturating_mul(mean).div_ceil(1_000);
+        self.wait_for(signed(scaled), signed(mean))
+    }
+
+    fn wait_for(&self, ahead: i64, own: i64) -> u64 {
+        let all = ahead.saturating_add(own);
+        let paced = ahead.saturating_add(own.min(self.full));
+        let wait = if self.steps.is_empty() {
+            unsigned(paced.saturating_sub(self.start)).div_ceil(self.rate.max(1))
+        } else {
+            let freed = self.first_at(all, |step| step.freed, false);
+            let turn = self.first_at(if self.unpaced { ahead } else { paced }, |step| step.paced, true);
+            freed.max(turn)
+        };
+        self.delay.saturating_add(wait)
+    }
+
+    /// First moment at which `value` reaches `need`; between steps it grows at the pace when `grows`.
+    fn first_at(&self, need: i64, value: impl Fn(&Step) -> i64, grows: bool) -> u64 {
+        let rate = self.rate.max(1);
+        let mut steps = self.steps.iter().peekable();
+        while let Some(step) = steps.next() {
+            let lacking = unsigned(need.saturating_sub(value(step))).div_ceil(rate);
+            if lacking == 0 {
+                return step.at;
+            }
+            let next = steps.peek();
+            let reached = step.at.saturating_add(lacking);
+            let within = next.is_none_or(|next| grows && need <= step.freed && reached <= next.at);
+            if within {
+                return reached;
+            }
+        }
+        0
+    }
+
+    /// The step in force at `wait`, and whether it is the last one.
+    fn step_before(&self, wait: u64) -> Option<(&Step, bool)> {
+        let first = self.steps.get(1)?.at;
+        let index = match wait.checked_sub(first) {
+            None => 0,
+            Some(since) => usize::try_from(since / SLOT).unwrap_or(usize::MAX).saturating_add(1),
+        };
+        let last = self.steps.len().saturating_sub(1);
+        self.steps.get(index.min(last)).map(|step| (step, index >= last))
+    }
+}
+
+fn gain(rate: u64, elapsed: u64) -> i64 {
+    signed(rate.saturating_mul(elapsed))
+}
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+fn unsigned(amount: i64) -> u64 {
+    u64::try_from(amount).unwrap_or(0)
+}

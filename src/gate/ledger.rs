@@ -1,0 +1,171 @@
+//! The whole shared state of one pool: one value, read and written as one.
+
+use crate::units::{Limits, PerResource, Resource, Timestamp};
+use crate::upstream::UpstreamState;
+
+use super::Policy;
+use super::curve::Curve;
+use super::meter::{MINUTE, Meter, Rule, STRETCHED, slot_of};
+use super::queue::Queue;
+use super::slots::InFlight;
+
+pub use super::codec::LedgerError;
+
+/// The host's clock may be this much behind the ledger (workers race) before it counts as set back.
+const SKEW: u64 = 5_000_000;
+/// A provider's second is not ours: nothing is promised this soon after a pause, in microseconds.
+const PAUSE_MARGIN: u64 = 1_000_000;
+
+/// State of one pool.
+///
+/// Counts absolute amounts, so a changed limit applies to what is already counted. Keeps its own time, which never
+/// runs back: when the host's clock is set back, ledger time goes on from where it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    /// Ledger time of the last use, microseconds.
+    pub(crate) last: u64,
+    /// What is added to the host's clock to get ledger time, microseconds.
+    pub(crate) shift: i64,
+    /// Scale of the buckets.
+    pub(crate) period: u64,
+    pub(crate) meters: [Meter; 4],
+    pub(crate) in_flight: InFlight,
+    pub(crate) queue: Queue,
+    /// What was learned from the provider. Its times are ledger times: see [`Ledger::time`].
+    pub upstream: UpstreamState,
+}
+
+/// The limits in force at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) meters: [Option<Rule>; 4],
+    pub(crate) slots: Option<u64>,
+    /// Limits after the provider's adaptation, for pricing.
+    pub(crate) limits: Limits,
+    /// End of the provider's pause.
+    pub(crate) paused_until: Option<u64>,
+    /// Time in which nothing should be promised: the rest of a pause, and what its gradual end loses.
+    pub(crate) delay: u64,
+}
+
+impl Ledger {
+    /// A pool that was never used.
+    pub fn new(now: Timestamp) -> Self {
+        let last = now.as_micros();
+        Self {
+            last,
+            shift: 0,
+            period: MINUTE,
+            meters: core::array::from_fn(|_| Meter::new(slot_of(last))),
+            in_flight: InFlight::new(),
+            queue: Queue::default(),
+            upstream: UpstreamState::default(),
+        }
+    }
+
+    /// Ledger time for the host's `now`: the time to show to [`Ledger::upstream`].
+    pub const fn time(&self, now: Timestamp) -> Timestamp {
+        let shifted = now.as_micros().saturating_add_signed(self.shift);
+        Timestamp::from_micros(if shifted > self.last { shifted } else { self.last })
+    }
+
+    /// Brings everything up to `now` and returns the rules in force.
+    pub(crate) fn advance(&mut self, policy: &Policy, now: Timestamp) -> Rules {
+        let shifted = now.as_micros().saturating_add_signed(self.shift);
+        if self.last.saturating_sub(shifted) > SKEW {
+            let back = i64::try_from(self.last.saturating_sub(shifted)).unwrap_or(i64::MAX);
+            self.shift = self.shift.saturating_add(back);
+        }
+        let (from, to) = (self.last, shifted.max(self.last));
+        let rules = self.rules(policy, to);
+        let period = if policy.strict_window { STRETCHED } else { MINUTE };
+        if period != self.period {
+            for meter in &mut self.meters {
+                meter.rescale(self.period, period);
+            }
+            self.period = period;
+        }
+        // Nothing refills during a pause, so that its end releases no burst.
+        let pause_end = self.upstream.blocked_until(Timestamp::from_micros(from)).map(Timestamp::as_micros);
+        for (meter, rule) in self.meters.iter_mut().zip(rules.meters) {
+            match (pause_end.map(|end| end.min(to)), rule) {
+                (Some(end), Some(rule)) => {
+                    meter.advance(Some(rule), from, end);
+                    meter.drain(rule);
+                    meter.advance(Some(rule), end, to);
+                }
+                _ => meter.advance(rule, from, to),
+            }
+        }
+        self.in_flight.advance(policy.reservation_ttl, to);
+        self.last = to;
+        self.queue.forget(to / 1_000);
+        rules
+    }
+
+    fn rules(&self, policy: &Policy, at: u64) -> Rules {
+        let now = Timestamp::from_micros(at);
+        let pace = self.upstream.scale_permille(now);
+        let paused_until = self.upstream.blocked_until(now).map(Timestamp::as_micros);
+        let opened_at = paused_until.unwrap_or(at);
+        let (mut settled, mut delay) = (pace, 0);
+        if paused_until.is_some() || pace < 1_000 {
+            settled = self.scale_at(opened_at, 20);
+            // What the gradual re-opening loses against the settled pace, in thousandths of a second.
+            let lost: u64 = (0..20)
+                .map(|second| u64::from(settled.saturating_sub(self.scale_at(opened_at, second))))
+                .sum::<u64>()
+                .saturating_mul(1_000)
+                .checked_div(u64::from(settled.max(1)))
+                .unwrap_or(0);
+            delay = opened_at.saturating_sub(at).saturating_add(lost.saturating_mul(1_000));
+            if paused_until.is_some() {
+                delay = delay.saturating_add(PAUSE_MARGIN);
+            }
+        }
+        let scale = |limit: u64, permille: u32| {
+            limit.saturating_mul(permille.into()).checked_div(1_000).unwrap_or(0).max(1)
+        };
+        let limits = PerResource::from_fn(|resource| match resource {
+            Resource::Concurrency => policy.limits.concurrency,
+            _ => policy.limits.get(resource).map(|limit| scale(limit, settled)),
+        });
+        let meters = Resource::PER_MINUTE.map(|resource| {
+            let limit = (*limits.get(resource))?;
+            let whole = (*policy.limits.get(resource))?;
+            Some(Rule::new(limit, scale(whole, pace), policy.burst, policy.strict_window))
+        });
+        Rules { meters, slots: policy.limits.concurrency, limits, paused_until, delay }
+    }
+
+    fn scale_at(&self, opened_at: u64, second: u64) -> u32 {
+        let at = opened_at.saturating_add(second.saturating_mul(1_000_000));
+        self.upstream.scale_permille(Timestamp::from_micros(at))
+    }
+
+    /// What can be served by when, for each per-minute limit and for the slots.
+    pub(crate) fn curves(&self, rules: &Rules) -> [Option<Curve>; 5] {
+        let mut curves = [const { None }; 5];
+        for (place, (meter, rule)) in curves.iter_mut().zip(self.meters.iter().zip(rules.meters)) {
+            *place = rule.map(|rule| {
+                // The pace that will hold once the pause has been left.
+                let rule = Rule { rate: rule.limit, ..rule };
+                if let Some(end) = rules.paused_until {
+                    let mut later = meter.clone();
+                    later.advance(Some(rule), self.last, end);
+                    later.drain(rule);
+                    Curve::new(&later, rule, end, rules.delay)
+                } else {
+                    Curve::new(meter, rule, self.last, rules.delay)
+                }
+            });
+        }
+        if let ([.., place], Some(slots)) = (&mut curves, rules.slots) {
+            let mean = self.in_flight.mean();
+            let free = i64::try_from(slots).unwrap_or(i64::MAX).saturating_sub(self.in_flight.total().into());
+            let scaled = free.saturating_mul(i64::try_from(mean).unwrap_or(i64::MAX));
+            *place = Some(Curve::steady(scaled, slots, rules.delay));
+        }
+        curves
+    }
+}

@@ -1,0 +1,90 @@
+//! Replacing what was reserved by what was used.
+
+use crate::units::{Cost, Resource, Timestamp};
+
+use super::ledger::Ledger;
+use super::meter::slot_of;
+use super::queue::{Pricing, amounts_of};
+use super::{Policy, Reservation, Settled, Settlement};
+
+/// Settles a reservation: less than reserved goes back to the moment it was taken from (nothing when that moment has
+/// left the window), more is charged now, and the slot is given back. Call once per reservation.
+///
+/// A reservation older than `reservation_ttl` is settled already; then nothing changes.
+pub fn settle(
+    ledger: &mut Ledger,
+    policy: &Policy,
+    reservation: &Reservation,
+    how: Settlement,
+    now: Timestamp,
+) -> Settled {
+    let rules = ledger.advance(policy, now);
+    let taken_at = reservation.taken_at.as_micros().min(ledger.last);
+    if ledger.last.saturating_sub(taken_at) >= policy.reservation_ttl.as_micros() {
+        return Settled { late: true, ..Settled::default() };
+    }
+    ledger.in_flight.end(taken_at, ledger.last, matches!(how, Settlement::Actual(_)));
+    let actual = match how {
+        Settlement::Actual(cost) => cost,
+        Settlement::Unused => Cost::default(),
+    };
+    let slot = slot_of(taken_at);
+    let mut settled = Settled::default();
+    for (resource, (meter, rule)) in
+        Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter_mut().zip(rules.meters))
+    {
+        let Some(rule) = rule else { continue };
+        let (reserved, used) = (*reservation.cost.get(resource), *actual.get(resource));
+        let less = reserved.saturating_sub(used);
+        let more = used.saturating_sub(reserved);
+        if less > 0 {
+            *settled.refunded.get_mut(resource) = meter.give_back(rule, slot, less);
+        }
+        if more > 0 {
+            meter.take(rule, more);
+            *settled.overrun.get_mut(resource) = more;
+        }
+    }
+    account(ledger, policy, reservation, &actual);
+    settled
+}
+
+/// Corrects the flow's service by what it really used, while it waits for more.
+fn account(ledger: &mut Ledger, policy: &Policy, reservation: &Reservation, actual: &Cost) {
+    let Ok(flow) = ledger.queue.find(&reservation.flow) else { return };
+    let pricing = Pricing::new(&policy.limits, ledger.in_flight.mean());
+    let reserved = pricing.dominant(&amounts_of(&reservation.cost, &policy.limits));
+    let used = pricing.dominant(&amounts_of(actual, &policy.limits));
+    let weight = ledger.queue.weights(flow).get(flow).copied();
+    let (Some(weight), Some(state)) = (weight, ledger.queue.flows.get_mut(flow)) else { return };
+    if state.waiting > 0 {
+        state.finish = state
+            .finish
+            .saturating_add(weight.virtual_span(used.saturating_sub(reserved)))
+            .saturating_sub(weight.virtual_span(reserved.saturating_sub(used)));
+    }
+}
+
+/// Adopts the provider's `remaining` amount of one per-minute resource when it is lower than what is available here:
+/// others use the same cap. The difference counts as taken now.
+pub fn adopt_remaining(
+    ledger: &mut Ledger,
+    policy: &Policy,
+    resource: Resource,
+    remaining: u64,
+    now: Timestamp,
+) {
+    let rules = ledger.advance(policy, now);
+    let found = Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter_mut().zip(rules.meters));
+    for (candidate, (meter, rule)) in found {
+        if let (true, Some(rule)) = (candidate == resource, rule) {
+            let available = if rule.strict {
+                meter.window_left(rule)
+            } else {
+                rule.limit.saturating_sub(meter.missing.checked_div(rule.period()).unwrap_or(0))
+            };
+            let excess = available.saturating_sub(remaining);
+            meter.take(rule, excess);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The limits themselves: what passes at once, what in a trailing minute, and what a settlement gives back.
+
+mod gate_support;
+
+use envoy_backpressure::gate::{Decision, Settlement, WaitReason, admit, settle, standings};
+use envoy_backpressure::units::{Cost, Span};
+use gate_support::*;
+
+#[test]
+fn a_hundred_at_an_instant_admit_exactly_the_limit() {
+    for (strict, burst) in [(true, 60), (false, 60)] {
+        let mut pool = Pool::new(policy(Some(10), None, burst, strict));
+        let admitted = (0..100).filter(|&i| pool.try_one(i, 1, at(0)).is_none()).count();
+        assert_eq!(admitted, 10, "strict {strict}");
+    }
+}
+
+#[test]
+fn a_call_of_exactly_the_limit_passes_an_idle_pool() {
+    for (strict, burst) in [(true, 60), (false, 60), (true, 10), (false, 10)] {
+        let mut pool = Pool::new(policy(None, Some(10_000), burst, strict));
+        assert_eq!(pool.try_one(1, 10_000, at(0)), None, "strict {strict} burst {burst}");
+        assert!(pool.try_one(2, 1, at(1)).is_some());
+    }
+}
+
+#[test]
+fn nothing_is_cleared_at_the_wall_clock_minute() {
+    let mut pool = Pool::new(policy(Some(60), None, 60, true));
+    let first = (0..60).filter(|&i| pool.try_one(i, 1, at(59_900)).is_none()).count();
+    let second = (0..60).filter(|&i| pool.try_one(100 + i, 1, at(60_100)).is_none()).count();
+    assert_eq!((first, second), (60, 0));
+}
+
+#[test]
+fn a_lone_obedient_caller_is_admitted_at_the_told_time() {
+    for (strict, burst) in [(true, 60), (false, 60), (true, 10), (false, 10), (true, 1), (false, 1)] {
+        let mut pool = Pool::new(policy(Some(7), Some(10_000), burst, strict));
+        let mut now = 0;
+        for call in 0..50 {
+            let mut tries = 0;
+            while let Some(wait) = pool.try_one(call, 977, at(now)) {
+                assert!(wait <= Span::from_millis(61_000), "{wait:?}");
+                now += wait.as_millis_ceil();
+                tries += 1;
+                assert!(tries < 2, "strict {strict} burst {burst} call {call} at {now}: told again");
+            }
+            now += 137;
+        }
+    }
+}
+
+#[test]
+fn settling_lower_gives_back_and_higher_leaves_debt() {
+    let policy = policy(None, Some(10_000), 60, true);
+    let mut pool = Pool::new(policy.clone());
+    let Decision::Admit(held) = admit(&mut pool.ledger, &policy, &ask(1, 100, 1), at(0)) else { panic!() };
+    settle(&mut pool.ledger, &policy, &held, Settlement::Actual(cost(12_000)), at(1_000));
+    let standing = standings(&pool.ledger, &policy, at(1_000)).llm_tokens.unwrap();
+    assert_eq!((standing.limit, standing.remaining), (10_000, 0));
+    assert!(standing.reset > Span::ZERO);
+    // The window has forgotten, the debt is still there.
+    let later = standings(&pool.ledger, &policy, at(62_000)).llm_tokens.unwrap();
+    assert!(later.remaining < 9_000, "{later:?}");
+}
+
+#[test]
+fn an_unused_reservation_leaves_nothing_taken() {
+    let policy = policy(Some(60), Some(10_000), 10, true);
+    let mut pool = Pool::new(policy.clone());
+    let Decision::Admit(held) = admit(&mut pool.ledger, &policy, &ask(1, 1_000, 1), at(0)) else { panic!() };
+    let settled = settle(&mut pool.ledger, &policy, &held, Settlement::Unused, at(10));
+    assert_eq!(settled.refunded, Cost { llm_tokens: 1_000, requests: 1, ..Cost::default() });
+    let all = standings(&pool.ledger, &policy, at(10));
+    assert_eq!(all.requests.unwrap().remaining, 10);
+}
+
+#[test]
+fn slots_come_back_when_calls_end_or_expire() {
+    let mut limits = policy(None, None, 10, true);
+    limits.limits.concurrency = Some(2);
+    let mut pool = Pool::new(limits.clone());
+    let mut held = Vec::new();
+    for call in 0..2 {
+        match admit(&mut pool.ledger, &limits, &ask(call, 1, 1), at(0)) {
+            Decision::Admit(reservation) => held.push(reservation),
+            Decision::Wait(..) => panic!("a slot was free"),
+        }
+    }
+    let refused = admit(&mut pool.ledger, &limits, &ask(7, 1, 1), at(1));
+    assert!(matches!(refused, Decision::Wait(_, WaitReason::Concurrency)), "{refused:?}");
+    settle(&mut pool.ledger, &limits, &held[0], Settlement::Actual(cost(1)), at(500));
+    assert_eq!(pool.try_one(7, 1, at(501)), None);
+    assert!(pool.try_one(8, 1, at(502)).is_some());
+    // The other two are never seen again.
+    let later = 640_000;
+    assert_eq!(pool.try_one(9, 1, at(later)), None);
+    let late = settle(&mut pool.ledger, &limits, &held[1], Settlement::Actual(cost(1)), at(later));
+    assert!(late.late);
+    assert_eq!(pool.try_one(10, 1, at(later)), None);
+    assert!(pool.try_one(11, 1, at(later)).is_some());
+}
