@@ -1,0 +1,3 @@
+//! The ABI host's own tests, and everything that runs the compiled filter in it.
+
+mod host;
