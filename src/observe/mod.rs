@@ -1,1 +1,3 @@
 //! What operators see: metrics, the access-log field, the status page.
+
+pub mod status;

@@ -1,0 +1,145 @@
+//! A snapshot as compact JSON, for the page and for programs.
+
+use core::fmt::{Display, Write as _};
+
+use super::{DenialView, FlowView, LimitView, PoolView, ReturnView, Snapshot};
+
+/// Writes objects and lists one member at a time.
+struct Writer {
+    out: String,
+    /// The next member is the first of its object or list.
+    first: bool,
+}
+
+impl Writer {
+    fn comma(&mut self) {
+        if !self.first {
+            self.out.push(',');
+        }
+        self.first = false;
+    }
+
+    fn text(&mut self, value: &str) {
+        self.out.push('"');
+        for c in value.chars() {
+            match c {
+                '"' => self.out.push_str("\\\""),
+                '\\' => self.out.push_str("\\\\"),
+                c if u32::from(c) < 0x20 => {
+                    let _ = write!(self.out, "\\u{:04x}", u32::from(c));
+                }
+                c => self.out.push(c),
+            }
+        }
+        self.out.push('"');
+    }
+
+    fn key(&mut self, name: &str) {
+        self.comma();
+        self.text(name);
+        self.out.push(':');
+    }
+
+    fn string(&mut self, name: &str, value: &str) {
+        self.key(name);
+        self.text(value);
+    }
+
+    fn plain(&mut self, name: &str, value: impl Display) {
+        self.key(name);
+        let _ = write!(self.out, "{value}");
+    }
+
+    fn optional(&mut self, name: &str, value: Option<u64>) {
+        match value {
+            Some(value) => self.plain(name, value),
+            None => self.plain(name, "null"),
+        }
+    }
+
+    fn within(&mut self, open: char, close: char, inside: impl FnOnce(&mut Self)) {
+        self.out.push(open);
+        self.first = true;
+        inside(self);
+        self.first = false;
+        self.out.push(close);
+    }
+
+    fn list<T>(&mut self, name: &str, items: &[T], member: impl Fn(&mut Self, &T)) {
+        self.key(name);
+        self.within('[', ']', |writer| {
+            for item in items {
+                writer.comma();
+                writer.within('{', '}', |writer| member(writer, item));
+            }
+        });
+    }
+}
+
+fn pool(writer: &mut Writer, pool: &PoolView) {
+    writer.string("name", &pool.name);
+    writer.plain("readable", pool.readable);
+    writer.list("limits", &pool.limits, limit);
+    writer.plain("scale_permille", pool.scale_permille);
+    writer.optional("paused_ms", pool.paused_ms);
+    writer.plain("in_flight", pool.in_flight);
+    writer.plain("parked", pool.parked);
+    writer.plain("booked", pool.booked);
+    writer.optional("mean_duration_ms", pool.mean_duration_ms);
+    writer.plain("fairness_permille", pool.fairness_permille);
+    writer.list("flows", &pool.flows, flow);
+    writer.list("returns", &pool.returns, returning);
+}
+
+fn limit(writer: &mut Writer, limit: &LimitView) {
+    writer.string("resource", limit.resource.name());
+    writer.plain("limit", limit.limit);
+    writer.plain("remaining", limit.remaining);
+    writer.plain("reset_ms", limit.reset_ms);
+}
+
+fn flow(writer: &mut Writer, flow: &FlowView) {
+    writer.string("class", &flow.class);
+    writer.string("tenant", &flow.tenant);
+    writer.plain("waiting", flow.waiting);
+    writer.plain("entitled_permille", flow.entitled_permille);
+    writer.plain("received_permille", flow.received_permille);
+    writer.plain("returning_permille", flow.returning_permille);
+}
+
+fn returning(writer: &mut Writer, returning: &ReturnView) {
+    writer.string("class", &returning.class);
+    writer.string("tenant", &returning.tenant);
+    writer.plain("in_ms", returning.in_ms);
+}
+
+fn denial(writer: &mut Writer, denial: &DenialView) {
+    writer.plain("ago_ms", denial.ago_ms);
+    writer.string("pool", &denial.pool);
+    writer.string("class", &denial.class);
+    writer.string("tenant", &denial.tenant);
+    writer.string("reason", denial.reason);
+    writer.optional("told_ms", denial.told_ms);
+}
+
+impl Snapshot {
+    /// The snapshot as one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut writer = Writer { out: String::with_capacity(4_096), first: true };
+        writer.within('{', '}', |writer| {
+            writer.string("version", self.version);
+            writer.string("mode", self.mode);
+            writer.plain("at_ms", self.at_ms);
+            writer.list("pools", &self.pools, pool);
+            writer.list("denials", &self.denials, denial);
+            writer.key("anomalies");
+            writer.within('{', '}', |writer| {
+                for (reason, count) in &self.anomalies {
+                    writer.plain(reason, count);
+                }
+            });
+            writer.plain("owed", self.owed);
+        });
+        writer.out
+    }
+}

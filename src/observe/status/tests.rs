@@ -1,0 +1,147 @@
+#![allow(clippy::arithmetic_side_effects)]
+
+use super::page::{Form, PAGE, SCRIPT_HASH, STYLE_HASH, form, headers, is_status_path};
+use super::*;
+use crate::units::PerResource;
+
+fn sample() -> Snapshot {
+    let mut limits: Limits = PerResource::from_fn(|_| None);
+    limits.requests = Some(60);
+    let pool = PoolView {
+        paused_ms: Some(12_000),
+        flows: vec![FlowView {
+            class: "high".to_owned(),
+            tenant: "a\"c\\me\n".to_owned(),
+            waiting: 3,
+            entitled_permille: 667,
+            received_permille: 660,
+            returning_permille: 1_000,
+        }],
+        returns: vec![ReturnView { class: "high".to_owned(), tenant: "other".to_owned(), in_ms: 900 }],
+        readable: true,
+        ..PoolView::unreadable("m-chat", &limits)
+    };
+    Snapshot {
+        version: "1.2.3",
+        mode: "enforce",
+        at_ms: 1_700_000_000_000,
+        pools: vec![pool],
+        denials: vec![DenialView {
+            ago_ms: 5,
+            pool: "m-chat".to_owned(),
+            class: "low".to_owned(),
+            tenant: "other".to_owned(),
+            reason: "exhausted",
+            told_ms: None,
+        }],
+        anomalies: vec![("usage_missing", 2), ("cas_exhausted", 1)],
+        owed: 7,
+    }
+}
+
+#[test]
+fn json_says_everything_whatever_the_names_hold() {
+    let value: serde_json::Value = serde_json::from_str(&sample().to_json()).unwrap();
+    let pool = &value["pools"][0];
+    assert_eq!(
+        pool["limits"][0],
+        serde_json::json!({"resource":"requests","limit":60,"remaining":0,"reset_ms":0})
+    );
+    assert_eq!(pool["flows"][0]["tenant"], "a\"c\\me\n");
+    assert_eq!(pool["returns"][0]["in_ms"], 900);
+    assert_eq!(pool["paused_ms"], 12_000);
+    assert_eq!(pool["mean_duration_ms"], serde_json::Value::Null);
+    assert_eq!(value["denials"][0]["told_ms"], serde_json::Value::Null);
+    assert_eq!(value["anomalies"]["usage_missing"], 2);
+    assert_eq!(value["owed"], 7);
+}
+
+#[test]
+fn an_empty_snapshot_is_json_too() {
+    let value: serde_json::Value = serde_json::from_str(&Snapshot::default().to_json()).unwrap();
+    assert_eq!(value["pools"], serde_json::json!([]));
+    assert_eq!(value["anomalies"], serde_json::json!({}));
+}
+
+#[test]
+fn the_policy_names_the_inline_script_and_style() {
+    let digest = |text: &str| {
+        use sha2::Digest as _;
+        base64(&sha2::Sha256::digest(text.as_bytes()))
+    };
+    assert_eq!(digest(include_str!("page/page.js")), SCRIPT_HASH, "set SCRIPT_HASH to the left value");
+    assert_eq!(digest(include_str!("page/page.css")), STYLE_HASH, "set STYLE_HASH to the left value");
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let group =
+            chunk.iter().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = DIGITS[((group >> (18 - 6 * place)) & 63) as usize];
+            out.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}
+
+#[test]
+fn the_page_is_small_and_asks_nobody_else() {
+    assert!(PAGE.len() <= 12 * 1024, "{} bytes", PAGE.len());
+    for outside in ["http:", "https:", "//", "@import", "url(", "innerHTML"] {
+        // Comments and the name space of SVG are the only places where slashes stand.
+        let page = PAGE.replace("http://www.w3.org/2000/svg", "");
+        let code: String = page.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        assert!(!code.contains(outside), "{outside}");
+    }
+    assert!(PAGE.is_ascii());
+}
+
+#[test]
+fn programs_get_json_and_browsers_the_page() {
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    for (accept, expected) in [
+        (browser, Form::Html),
+        ("", Form::Html),
+        ("*/*", Form::Html),
+        ("application/json", Form::Json),
+        ("Application/JSON; charset=utf-8", Form::Json),
+        ("application/json, text/plain, */*", Form::Json),
+        ("text/html, application/json;q=0.9", Form::Html),
+        ("text/html;q=0.4, application/json;q=0.5", Form::Json),
+        ("application/json;q=0", Form::Html),
+        ("application/json;q=0.000", Form::Html),
+        ("application/json;q=x", Form::Json),
+        ("application/jsonp", Form::Html),
+    ] {
+        assert_eq!(form(accept.as_bytes()), expected, "{accept}");
+    }
+    assert_eq!(form(b"\xff\xfe, application/json"), Form::Json);
+}
+
+#[test]
+fn only_the_very_path_is_the_status_path() {
+    for (path, expected) in [
+        ("/status", true),
+        ("/status?x=1", true),
+        ("/status/", false),
+        ("/Status", false),
+        ("/v1/status", false),
+        ("", false),
+    ] {
+        assert_eq!(is_status_path(path.as_bytes(), "/status"), expected, "{path}");
+    }
+}
+
+#[test]
+fn answers_are_never_stored_or_framed() {
+    for form in [Form::Html, Form::Json] {
+        let headers = headers(form);
+        let value =
+            |name| headers.iter().find(|(header, _)| *header == name).map(|(_, value)| value.as_str());
+        assert_eq!(value("cache-control"), Some("no-store"));
+        assert!(value("content-security-policy").unwrap().starts_with("default-src 'none'; "));
+    }
+}
