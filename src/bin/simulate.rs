@@ -1,37 +1,51 @@
 //! `simulate [seed]`: plays the published loads against the gate and the baselines, prints the tables and writes the
-//! figures into `docs/figures/`.
+//! figures into `docs/figures/`. Ends with status 1 when a demanded figure is missed.
 
 #[cfg(not(target_arch = "wasm32"))]
-fn main() -> std::io::Result<()> {
-    use envoy_backpressure::sim::baseline::{FirstCome, NaiveRetry, TimeToRefill};
-    use envoy_backpressure::sim::report::Run;
-    use envoy_backpressure::sim::world::beginning;
-    use envoy_backpressure::sim::{figures, loads, play};
+fn main() -> std::io::Result<std::process::ExitCode> {
+    use envoy_backpressure::sim::suite::{self, Kind};
+    use envoy_backpressure::sim::{figures, loads, report};
+    use std::process::ExitCode;
 
-    let run = |load: &envoy_backpressure::sim::Load| -> Vec<Run> {
+    let seed = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
+    let runs = suite::published_runs(seed);
+    let demands = suite::demands(&runs);
+    let published = suite::against_published(&runs);
+    print!("{}", report::table("Demanded and measured", &demands));
+    println!();
+    print!("{}", report::table("Against the published worker-side gate", &published));
+    for row in &runs {
+        println!("\n{}", row.first().map_or("", |run| run.load.name));
+        row.iter().for_each(|run| println!("  {}", run.line()));
+    }
+    println!("\nFurther loads (gate, then gate with a strict window)");
+    for load in loads::further() {
         println!("{}", load.name);
-        let now = beginning();
-        [
-            play(load, &mut NaiveRetry, 1),
-            play(load, &mut TimeToRefill::new(load.policy(), now), 1),
-            play(load, &mut FirstCome::new(load.policy(), now), 1),
-        ]
-        .into_iter()
-        .map(|outcome| Run { load: load.clone(), outcome })
-        .inspect(|run| println!("  {}", run.line()))
-        .collect()
+        for kind in [Kind::Gate, Kind::Strict] {
+            println!("  {}", kind.play(&load, seed).line());
+        }
+    }
+
+    let baselines_first = |row: &Vec<report::Run>| {
+        let order = [2, 3, 4, 0];
+        order.iter().filter_map(|column| row.get(*column)).cloned().collect::<Vec<_>>()
     };
-    let [token, .., late] = loads::published()
-        .iter()
-        .map(run)
-        .collect::<Vec<_>>()
-        .try_into()
-        .unwrap_or([const { Vec::new() }; 5]);
-    let gone = run(&loads::abandoning(0.7));
-    std::fs::write("docs/figures/shares.svg", figures::shares(&late).to_svg())?;
-    std::fs::write("docs/figures/waits.svg", figures::waits(&token).to_svg())?;
-    std::fs::write("docs/figures/use.svg", figures::utilisation(&[token, gone]).to_svg())?;
-    Ok(())
+    let row = |name: &str| {
+        let found = runs.iter().find(|row| row.first().is_some_and(|run| run.load.name == name));
+        found.map(baselines_first).unwrap_or_default()
+    };
+    let token_bound = row(loads::token_bound().name);
+    let charts = [
+        ("shares.svg", figures::shares(&row(loads::late_high().name))),
+        ("waits.svg", figures::waits(&token_bound)),
+        ("use.svg", figures::utilisation(&[token_bound, row(loads::abandoning(0.7).name)])),
+    ];
+    std::fs::create_dir_all("docs/figures")?;
+    for (name, chart) in charts {
+        std::fs::write(format!("docs/figures/{name}"), chart.to_svg())?;
+    }
+    let met = demands.iter().chain(&published).all(suite::Demand::is_met);
+    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The simulator is native only.

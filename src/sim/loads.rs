@@ -227,3 +227,32 @@ pub fn herd() -> Load {
 pub fn published() -> Vec<Load> {
     vec![token_bound(), request_bound(), mixed(), uneven(), late_high()]
 }
+
+/// Loads beyond the main table.
+pub fn further() -> Vec<Load> {
+    vec![
+        moderate(),
+        light(),
+        open_high(),
+        whole_second_clients(),
+        hammering(),
+        early_and_late(),
+        abandoning(0.3),
+        abandoning(0.9),
+        uneven_abandoning(),
+        extreme_weights(),
+        streaming(),
+        misestimated(2.0),
+        misestimated(0.5),
+        many_tenants(),
+        flooded(1),
+        flooded(50),
+        sdk(),
+        parking(),
+        reweighed(),
+        clock_steps(),
+        tiny(),
+        huge_calls(),
+        herd(),
+    ]
+}

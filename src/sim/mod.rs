@@ -11,12 +11,14 @@ pub mod chart;
 pub mod client;
 pub mod figures;
 pub mod gatekeeper;
+pub mod ideal;
 pub mod load;
 pub mod loads;
 pub mod outcome;
 pub mod provider;
 pub mod report;
 pub mod rng;
+pub mod suite;
 pub mod world;
 
 pub use gatekeeper::{Answer, Gatekeeper, Knock};

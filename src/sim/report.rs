@@ -1,6 +1,7 @@
 //! The tables that `simulate` prints.
 
 use crate::sim::load::Load;
+use crate::sim::suite::Demand;
 use crate::sim::outcome::{Outcome, quantile};
 use std::fmt::Write as _;
 
@@ -50,4 +51,35 @@ impl Run {
         let _ = write!(line, "  p50 {} s  p99 {} s", wait(0.5), wait(0.99));
         line
     }
+}
+
+/// A table of demands: what is asked, what the gate does with both kinds of window, what the baselines do.
+pub fn table(title: &str, demands: &[Demand]) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{title}\n{:<62} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "", "demanded", "gate", "strict:", "gate", "naive", "bucket", "fcfs"
+    );
+    for demand in demands {
+        let number =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.*}", demand.digits));
+        let sign = if demand.more_is_better { ">= " } else { "<= " };
+        let bound = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{sign}{value}"));
+        let cell = |column: usize| number(demand.measured.get(column).copied().flatten());
+        let _ = writeln!(
+            out,
+            "{:<62} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}  {}",
+            demand.measure,
+            bound(demand.gate),
+            cell(0),
+            bound(demand.strict),
+            cell(1),
+            cell(2),
+            cell(3),
+            cell(4),
+            if demand.is_met() { "met" } else { "MISSED" },
+        );
+    }
+    out
 }

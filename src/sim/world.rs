@@ -53,7 +53,7 @@ struct Call {
     reservation: Option<Reservation>,
 }
 
-struct World<'a, K: Gatekeeper> {
+struct World<'a, K: Gatekeeper + ?Sized> {
     load: Load,
     keeper: &'a mut K,
     provider: Provider,
@@ -69,7 +69,7 @@ struct World<'a, K: Gatekeeper> {
 }
 
 /// Runs a load against a gatekeeper. The same seed gives the same outcome.
-pub fn play<K: Gatekeeper>(load: &Load, keeper: &mut K, seed: u64) -> Outcome {
+pub fn play<K: Gatekeeper + ?Sized>(load: &Load, keeper: &mut K, seed: u64) -> Outcome {
     let measure = if keeper.is_absent() { Measure::Bucket(load.burst) } else { load.provider_measure() };
     let outcome = Outcome {
         keeper: keeper.name(),
@@ -103,7 +103,7 @@ pub const fn beginning() -> Timestamp {
     BEGIN
 }
 
-impl<K: Gatekeeper> World<'_, K> {
+impl<K: Gatekeeper + ?Sized> World<'_, K> {
     fn push(&mut self, at: Timestamp, event: Event) {
         self.serial += 1;
         self.events.push(Reverse((at, self.serial, event)));
