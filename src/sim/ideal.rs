@@ -101,8 +101,12 @@ impl Ideal {
         if limited().any(|i| self.levels[i] < amounts[i].min(full(i)) - EPSILON) {
             return false;
         }
-        let mut earlier: Vec<&Waiting> =
-            self.waiting.iter().filter(|(id, w)| **id != fingerprint && w.tag < tag).map(|(_, w)| w).collect();
+        let mut earlier: Vec<&Waiting> = self
+            .waiting
+            .iter()
+            .filter(|(id, w)| **id != fingerprint && w.tag < tag)
+            .map(|(_, w)| w)
+            .collect();
         earlier.sort_by(|a, b| a.due.total_cmp(&b.due));
         let mut need = *amounts;
         for waiting in earlier {
@@ -185,7 +189,8 @@ impl Gatekeeper for Ideal {
         }
         let limited = || (0..4).filter(|i| self.rates[*i].is_finite());
         let available = limited().map(|i| self.levels[i] / self.rates[i]).fold(f64::INFINITY, f64::min);
-        let missing = |i: usize| (amounts[i].min(self.rates[i] * self.burst) - self.levels[i]) / self.rates[i];
+        let missing =
+            |i: usize| (amounts[i].min(self.rates[i] * self.burst) - self.levels[i]) / self.rates[i];
         let freed = limited().map(missing).fold(0.0, f64::max);
         let wait = (self.owed(tag, key) - available).max(freed).max(SHORTEST_WAIT);
         let told = wait.min(seconds(ask.max_told));

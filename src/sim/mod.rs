@@ -1,7 +1,7 @@
 //! Virtual-time simulator over the same gate code that runs in the filter.
 //!
 //! A [`load::Load`] says who calls, how often, at what cost and how each caller behaves when refused. [`world::play`]
-//! runs it in virtual time against a [`gatekeeper::Gatekeeper`]: the gate or one of the
+//! runs it in virtual time against a [`gatekeeper::Gatekeeper`]: the gate ([`real::RealGate`]) or one of the
 //! baselines. Everything is drawn from one seed, so the same seed gives the same [`outcome::Outcome`] to the last
 //! digit, and the numbers can be assertions in tests.
 #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
@@ -16,6 +16,7 @@ pub mod load;
 pub mod loads;
 pub mod outcome;
 pub mod provider;
+pub mod real;
 pub mod report;
 pub mod rng;
 pub mod suite;

@@ -1,8 +1,8 @@
 //! The tables that `simulate` prints.
 
 use crate::sim::load::Load;
-use crate::sim::suite::Demand;
 use crate::sim::outcome::{Outcome, quantile};
+use crate::sim::suite::Demand;
 use std::fmt::Write as _;
 
 /// One run with the load it played.

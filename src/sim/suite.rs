@@ -5,8 +5,12 @@ use crate::sim::gatekeeper::Gatekeeper;
 use crate::sim::ideal::Ideal;
 use crate::sim::load::Load;
 use crate::sim::loads;
+use crate::sim::real::RealGate;
 use crate::sim::report::Run;
 use crate::sim::world::{beginning, play};
+
+/// One write in this many meets another worker's.
+const COLLISION: u64 = 16;
 
 /// A gatekeeper for one run of one load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl Kind {
             Self::Bucket => Box::new(TimeToRefill::new(policy, now)),
             Self::Queue => Box::new(FirstCome::new(policy, now)),
             Self::Paper => Box::new(Ideal::new(&policy, now)),
-            Self::Gate | Self::Strict => Box::new(Ideal::new(&policy, now)),
+            Self::Gate | Self::Strict => Box::new(RealGate::new(policy, load.workers, COLLISION)),
         };
         let outcome = play(&load, keeper.as_mut(), seed);
         Run { load, outcome }
@@ -112,14 +116,20 @@ fn tail_gain(row: &[Run]) -> Vec<Option<f64>> {
 /// The demands of the contract on the runs of [`published_runs`].
 pub fn demands(runs: &[Vec<Run>]) -> Vec<Demand> {
     let named = |name: &str| runs.iter().find(|row| row.first().is_some_and(|run| run.load.name == name));
-    let contended: Vec<&Vec<Run>> =
-        loads::published().iter().filter_map(|load| named(load.name)).collect();
+    let contended: Vec<&Vec<Run>> = loads::published().iter().filter_map(|load| named(load.name)).collect();
     let mut table = Vec::new();
     for row in &contended {
         let name = row.first().map_or("", |run| run.load.name);
         let measured = worst(&[row], true, jain_of);
         let (gate, strict) = (Some(0.999), Some(0.999));
-        table.push(Demand { measure: format!("Jain, {name}"), more_is_better: true, gate, strict, measured, digits: 4 });
+        table.push(Demand {
+            measure: format!("Jain, {name}"),
+            more_is_better: true,
+            gate,
+            strict,
+            measured,
+            digits: 4,
+        });
     }
     let mut add = |measure: &str, more_is_better, gate, strict, measured, digits| {
         table.push(Demand { measure: measure.to_owned(), more_is_better, gate, strict, measured, digits });
@@ -136,7 +146,9 @@ pub fn demands(runs: &[Vec<Run>]) -> Vec<Demand> {
     add("bookings of at most 60 s kept, worst, %", true, Some(97.0), Some(90.0), kept, 1);
     let tries = worst(steady, false, |run| run.outcome.tries());
     add("tries per admitted call, worst", false, Some(2.4), Some(2.4), tries, 2);
-    for (load, times) in [(loads::token_bound(), 12.0), (loads::request_bound(), 10.0), (loads::uneven(), 50.0)] {
+    for (load, times) in
+        [(loads::token_bound(), 12.0), (loads::request_bound(), 10.0), (loads::uneven(), 50.0)]
+    {
         if let Some(row) = named(load.name) {
             let measure = format!("high-class p99 wait, times below naive, {}", load.name);
             add(&measure, true, Some(times), None, tail_gain(row), 1);
@@ -161,7 +173,12 @@ pub fn against_published(runs: &[Vec<Run>]) -> Vec<Demand> {
         });
     };
     if let Some(row) = named(loads::token_bound().name) {
-        add("Jain over three priority classes (published: 0.60 -> 0.89)", 0.89, worst(&[row], true, jain_of), 4);
+        add(
+            "Jain over three priority classes (published: 0.60 -> 0.89)",
+            0.89,
+            worst(&[row], true, jain_of),
+            4,
+        );
         add("high-priority tail, times lower (published: 8)", 8.0, tail_gain(row), 1);
     }
     if let Some(row) = named(loads::mixed().name) {
