@@ -5,4 +5,9 @@
 
 pub mod dialect;
 pub mod json;
+pub mod media;
+pub mod price;
+pub mod refusal;
+pub mod request;
+pub mod text;
 pub mod usage;

@@ -175,6 +175,16 @@ impl Scanner {
         matches!(self.state, State::Text | State::Escape | State::Hex(_)) && !self.in_key
     }
 
+    /// A member's name may come next.
+    pub(in crate::cost) const fn expects_name(&self) -> bool {
+        matches!(self.state, State::FirstKey | State::Key)
+    }
+
+    /// A value inside a container has just ended.
+    pub(in crate::cost) const fn after_member(&self) -> bool {
+        matches!(self.state, State::AfterValue)
+    }
+
     /// Reads on. Returns how many bytes belong to this value, white space around it included.
     ///
     /// Less than `bytes.len()` is returned only when the value ended before: what follows is the next value of a

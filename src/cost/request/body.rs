@@ -1,0 +1,431 @@
+//! What the scanner's events mean in a request body.
+
+use super::fields::{self, Mode};
+use super::files::{self, Files, Found};
+use super::start::Start;
+use super::{MODEL_BYTES, number};
+use crate::cost::dialect::{Dialect, Endpoint, Names, Operation, Row};
+use crate::cost::json::{Container, Literal, Path, Visitor};
+use crate::cost::media::{Detail, Format, Reader};
+use crate::cost::text::{Counts, Family};
+
+/// Bytes of a string looked at to tell what it is. Long enough for `data:` with a media type and parameters.
+const HEAD: usize = 96;
+
+/// Places of one row that hold numbers of a kind; the longest list has 7.
+const PLACES: usize = 8;
+
+/// LLM tokens around one message (role, separators), and once to prime the answer; OpenAI's published counting
+/// recipe. Anthropic's come to about the same.
+const PER_MESSAGE: u64 = 4;
+const PER_CALL: u64 = 3;
+
+/// Anthropic adds a system prompt as soon as tools are offered: 290 to 675 by model.
+const CLAUDE_TOOLS: u64 = 400;
+/// OpenAI's frame around the tools.
+const OTHER_TOOLS: u64 = 9;
+
+/// What the string at hand is.
+enum Sink {
+    /// Between strings.
+    None,
+    Ignore,
+    /// Its head is being collected.
+    Undecided,
+    Text,
+    Model,
+    Detail,
+    /// Base64 of what its place says is of this format.
+    File(Box<Reader>, Format),
+}
+
+/// The visitor.
+pub(super) struct Body {
+    row: &'static Row,
+    operation: Operation,
+    path: Path,
+    is_object: bool,
+    model: Start<MODEL_BYTES>,
+    stream: Option<bool>,
+    include_usage: bool,
+    caps: [Option<u64>; PLACES],
+    copies: [Option<u64>; PLACES],
+    /// LLM-token ids.
+    ids: u64,
+    prompts: u64,
+    messages: u64,
+    tools: bool,
+    counts: Counts,
+    /// Mode of the member at the root, and of the present place.
+    mode_at_root: Mode,
+    mode: Mode,
+    /// Inside prose, the depth from which values are JSON.
+    json_from: Option<usize>,
+    /// Inside prose, the depth from which values are hidden.
+    hidden_from: Option<usize>,
+    /// The next JSON value follows another.
+    comma: bool,
+    /// A part of the present name was seen.
+    key_open: bool,
+    sink: Sink,
+    head: Start<HEAD>,
+    files: Files,
+}
+
+impl Body {
+    pub(super) fn new(endpoint: &Endpoint) -> Self {
+        Self {
+            row: endpoint.shape.row(),
+            operation: endpoint.operation,
+            path: Path::new(),
+            is_object: false,
+            model: Start::new(),
+            stream: None,
+            include_usage: false,
+            caps: [None; PLACES],
+            copies: [None; PLACES],
+            ids: 0,
+            prompts: 0,
+            messages: 0,
+            tools: false,
+            counts: Counts::new(),
+            mode_at_root: Mode::Skip,
+            mode: Mode::Skip,
+            json_from: None,
+            hidden_from: None,
+            comma: false,
+            key_open: false,
+            sink: Sink::None,
+            head: Start::new(),
+            files: Files::default(),
+        }
+    }
+
+    pub(super) const fn is_object(&self) -> bool {
+        self.is_object
+    }
+
+    pub(super) fn model(&self) -> Option<String> {
+        self.model.text()
+    }
+
+    pub(super) const fn stream(&self) -> Option<bool> {
+        self.stream
+    }
+
+    pub(super) const fn include_usage(&self) -> bool {
+        self.include_usage
+    }
+
+    /// The largest declared output cap.
+    pub(super) fn cap(&self) -> Option<u64> {
+        self.caps.iter().flatten().copied().max()
+    }
+
+    /// Answers that will be generated, at least 1.
+    pub(super) fn answers(&self) -> u64 {
+        let copies = self.copies.iter().flatten().copied().max().unwrap_or(1).max(1);
+        copies.saturating_mul(self.prompts.max(1))
+    }
+
+    /// The bytes ended inside base64.
+    pub(super) const fn in_file(&self) -> bool {
+        matches!(self.sink, Sink::File(..))
+    }
+
+    /// Bytes of base64 so far.
+    pub(super) fn file_bytes(&self) -> u64 {
+        let open = if let Sink::File(reader, _) = &self.sink { reader.length() } else { 0 };
+        self.files.bytes.saturating_add(open)
+    }
+
+    /// What pictures, sound and documents cost so far.
+    pub(super) fn file_llm_tokens(&self, model: Option<&str>, shape: Dialect) -> u64 {
+        let open = if let Sink::File(reader, expected) = &self.sink {
+            reader.item(*expected).llm_tokens(model, shape)
+        } else {
+            0
+        };
+        self.files.llm_tokens(model, shape).saturating_add(open)
+    }
+
+    /// The estimate of the input so far, at least 1.
+    pub(super) fn input(&self, model: Option<&str>, shape: Dialect) -> u64 {
+        let family = Family::of(model, shape);
+        let mut counts = self.counts.clone();
+        counts.cut();
+        let talks = matches!(self.operation, Operation::Chat | Operation::Responses);
+        let messages = if talks { self.messages.max(1) } else { 0 };
+        let claude = matches!(family, Family::Claude | Family::ClaudeDense);
+        [
+            counts.llm_tokens(family),
+            self.ids,
+            self.file_llm_tokens(model, shape),
+            messages.saturating_mul(PER_MESSAGE),
+            if talks { PER_CALL } else { 0 },
+            match (self.tools, claude) {
+                (false, _) => 0,
+                (true, true) => CLAUDE_TOOLS,
+                (true, false) => OTHER_TOOLS,
+            },
+        ]
+        .iter()
+        .fold(0_u64, |sum, part| sum.saturating_add(*part))
+        .max(1)
+    }
+
+    fn is_json(&self) -> bool {
+        self.hidden_from.is_none() && (self.mode == Mode::Json || self.json_from.is_some())
+    }
+
+    /// Emits what stands before a JSON value or name.
+    fn json_gap(&mut self) {
+        if self.comma {
+            self.counts.feed(b",");
+        }
+        self.comma = false;
+    }
+
+    fn json_scalar(&mut self, text: &[u8]) {
+        if self.is_json() {
+            self.json_gap();
+            self.counts.feed(text);
+            self.comma = true;
+        }
+    }
+
+    fn set(places: &[Names], path: &Path, kept: &mut [Option<u64>; PLACES], value: Option<u64>) {
+        if path.depth() > 2 {
+            return;
+        }
+        for (names, slot) in places.iter().zip(kept) {
+            if path.is(names) {
+                *slot = value;
+            }
+        }
+    }
+
+    /// Names the value at hand by its member, in an array by the array's member.
+    fn place(&self) -> &[u8] {
+        let last = self.path.last_name();
+        last.or_else(|| self.path.name(self.path.depth().checked_sub(2)?)).unwrap_or_default()
+    }
+
+    /// A string begins: what may it be?
+    fn open_string(&mut self) -> Sink {
+        if self.path.is(&["model"]) {
+            self.model = Start::new();
+            return Sink::Model;
+        }
+        if self.operation == Operation::Completions && self.path.is(&["prompt", "*"]) {
+            self.prompts = self.prompts.saturating_add(1);
+        }
+        if self.mode == Mode::Skip || self.hidden_from.is_some() {
+            return Sink::Ignore;
+        }
+        self.head = Start::new();
+        if self.is_json() {
+            self.json_gap();
+            self.counts.feed(b"\"");
+        } else if self.place() == b"detail" {
+            return Sink::Detail;
+        } else if self.path.last_name().is_some_and(fields::is_opaque) {
+            return Sink::Ignore;
+        }
+        Sink::Undecided
+    }
+
+    /// Tells by its head what the string is, and hands the head on.
+    fn decide(&mut self, head: &[u8]) {
+        let holder =
+            self.path.depth().checked_sub(2).and_then(|level| self.path.name(level)).unwrap_or_default();
+        let found = files::recognise(head, self.place(), holder, self.is_json());
+        self.sink = match found {
+            Found::Text => {
+                self.counts.feed(head);
+                Sink::Text
+            }
+            Found::Opaque => Sink::Ignore,
+            Found::Referred(item) => {
+                self.files.add(item, self.path.depth());
+                Sink::Ignore
+            }
+            Found::Base64 { start, expected } => {
+                let mut reader = Box::<Reader>::default();
+                reader.feed(head.get(start..).unwrap_or_default());
+                Sink::File(reader, expected)
+            }
+        };
+    }
+
+    fn part(&mut self, part: &[u8]) {
+        match &mut self.sink {
+            Sink::None | Sink::Ignore | Sink::Undecided => {}
+            Sink::Text => self.counts.feed(part),
+            Sink::Model => {
+                self.model.fill(part);
+            }
+            Sink::Detail => {
+                self.head.fill(part);
+            }
+            Sink::File(reader, _) => reader.feed(part),
+        }
+    }
+
+    fn close_string(&mut self) {
+        match std::mem::replace(&mut self.sink, Sink::None) {
+            Sink::File(reader, expected) => {
+                self.files.bytes = self.files.bytes.saturating_add(reader.length());
+                self.files.add(reader.item(expected), self.path.depth());
+            }
+            Sink::Detail => self.files.detail(Detail::of(self.head.bytes()), self.path.depth()),
+            Sink::Model | Sink::None | Sink::Ignore | Sink::Undecided | Sink::Text => {}
+        }
+        if self.is_json() {
+            self.counts.feed(b"\"");
+            self.comma = true;
+        } else {
+            self.counts.cut();
+        }
+    }
+}
+
+impl Visitor for Body {
+    fn begin(&mut self, container: Container) {
+        let depth = self.path.depth();
+        let object = container == Container::Object;
+        if depth == 0 {
+            self.is_object = object;
+        }
+        if depth == 2 {
+            let turns = ["messages", "contents", "input", "inputs"];
+            if object && turns.iter().any(|name| self.path.is(&[name, "*"])) {
+                self.messages = self.messages.saturating_add(1);
+            }
+            if self.operation == Operation::Completions && self.path.is(&["prompt", "*"]) {
+                self.prompts = self.prompts.saturating_add(1);
+            }
+            self.tools |= self.path.is(&["tools", "*"]) || self.path.is(&["toolConfig", "tools"]);
+        }
+        if self.mode == Mode::Prose && self.hidden_from.is_none() && self.json_from.is_none() && depth >= 2 {
+            let name = self.path.last_name().unwrap_or_default();
+            if fields::is_hidden(name) {
+                self.hidden_from = Some(depth);
+            } else if object && fields::is_json_object(name) {
+                self.json_from = Some(depth);
+                self.comma = false;
+            }
+        }
+        if self.is_json() {
+            self.json_gap();
+            self.counts.feed(if object { b"{" } else { b"[" });
+        }
+        self.files.scope();
+        self.path.begin(container);
+    }
+
+    fn end(&mut self, container: Container) {
+        self.files.settle(self.path.depth());
+        self.path.end();
+        let depth = self.path.depth();
+        if self.is_json() {
+            self.counts.feed(if container == Container::Object { b"}" } else { b"]" });
+            self.comma = true;
+            if self.json_from == Some(depth) || depth <= 1 {
+                self.json_from = None;
+                self.counts.cut();
+                self.comma = false;
+            }
+        }
+        if self.hidden_from == Some(depth) {
+            self.hidden_from = None;
+        }
+    }
+
+    fn key(&mut self, part: &[u8], last: bool) {
+        self.path.key(part, last);
+        let depth = self.path.depth();
+        if !self.key_open && depth <= 2 {
+            // Leaves the mode of the member before.
+            self.mode = if depth == 2 { self.mode_at_root } else { Mode::Skip };
+            if depth == 1 {
+                (self.json_from, self.hidden_from, self.comma) = (None, None, false);
+            }
+        }
+        if self.is_json() {
+            if !self.key_open {
+                self.json_gap();
+                self.counts.feed(b"\"");
+            }
+            self.counts.feed(part);
+            if last {
+                self.counts.feed(b"\":");
+            }
+        }
+        self.key_open = !last;
+        if last && depth <= 2 {
+            self.mode = fields::mode(self.row, &self.path);
+            if depth == 1 {
+                self.mode_at_root = self.mode;
+            }
+        }
+    }
+
+    fn string(&mut self, part: &[u8], last: bool) {
+        if matches!(self.sink, Sink::None) {
+            self.sink = self.open_string();
+        }
+        let mut rest = part;
+        if matches!(self.sink, Sink::Undecided) {
+            if self.head.is_empty() && (last || part.len() >= HEAD) {
+                self.decide(part);
+                rest = &[];
+            } else {
+                rest = self.head.fill(part);
+                if last || self.head.is_full() {
+                    let head = std::mem::replace(&mut self.head, Start::new());
+                    self.decide(head.bytes());
+                }
+            }
+        }
+        if !rest.is_empty() {
+            self.part(rest);
+        }
+        if last {
+            self.close_string();
+        }
+    }
+
+    fn number(&mut self, text: &[u8]) {
+        Self::set(self.row.caps, &self.path, &mut self.caps, number::count(text));
+        Self::set(self.row.copies, &self.path, &mut self.copies, number::count(text));
+        let listed = ["prompt", "input"];
+        let id = |name: &&str| self.path.is(&[name, "*"]) || self.path.is(&[name, "*", "*"]);
+        if self.mode == Mode::Prose && self.path.depth() <= 3 && listed.iter().any(id) {
+            self.ids = self.ids.saturating_add(1);
+        }
+        self.json_scalar(text);
+    }
+
+    fn literal(&mut self, literal: Literal) {
+        Self::set(self.row.caps, &self.path, &mut self.caps, None);
+        Self::set(self.row.copies, &self.path, &mut self.copies, None);
+        let value = match literal {
+            Literal::True => Some(true),
+            Literal::False => Some(false),
+            Literal::Null => None,
+        };
+        if self.path.is(&["stream"]) {
+            self.stream = value;
+        } else if self.path.is(&["stream_options", "include_usage"]) {
+            self.include_usage = value == Some(true);
+        } else if self.path.is(&["model"]) {
+            self.model = Start::new();
+        }
+        self.json_scalar(match literal {
+            Literal::True => b"true",
+            Literal::False => b"false",
+            Literal::Null => b"null",
+        });
+    }
+}

@@ -1,0 +1,175 @@
+//! Asking for usage in a stream that would not state it.
+
+use crate::cost::json::{Container, Literal, Path, Scanner, Visitor};
+use serde_json::{Map, Value};
+
+const NAME: &[u8] = b"\"stream_options\"";
+
+/// The body with `"stream_options": {"include_usage": true}`, other options kept; `None` when nothing is to be done.
+///
+/// For the bodies of OpenAI's chat and completions. Nothing is done unless the body is one JSON object, `stream` is
+/// the literal `true`, and the usage is not asked for already. All bytes but those of the options stay as they are.
+pub fn inject_stream_usage(body: &[u8]) -> Option<Vec<u8>> {
+    let (mut scanner, mut probe) = (Scanner::new(), Probe::default());
+    let mut options = None;
+    let mut at = 0_usize;
+    while let Some(next) = body.get(at..).and_then(|rest| find(rest, NAME)) {
+        let name = at.saturating_add(next);
+        feed(&mut scanner, &mut probe, body.get(at..name)?)?;
+        let is_member = probe.path.depth() == 1 && scanner.expects_name();
+        at = name.saturating_add(NAME.len());
+        feed(&mut scanner, &mut probe, body.get(name..at)?)?;
+        if is_member {
+            let value = value_span(&mut scanner, &mut probe, body, at)?;
+            at = value.end;
+            options = Some(value);
+        }
+    }
+    feed(&mut scanner, &mut probe, body.get(at..)?)?;
+    if scanner.finish(&mut probe).is_err() || !probe.streams {
+        return None;
+    }
+    let Some(span) = options else { return insert(body) };
+    let mut members = match serde_json::from_slice(body.get(span.clone())?).ok()? {
+        Value::Object(members) => members,
+        Value::Null => Map::new(),
+        _ => return None,
+    };
+    if members.insert("include_usage".into(), Value::Bool(true)) == Some(Value::Bool(true)) {
+        return None;
+    }
+    let value = Value::Object(members).to_string();
+    Some([body.get(..span.start)?, value.as_bytes(), body.get(span.end..)?].concat())
+}
+
+/// Puts the options in front of the first member; there is one, or the body would not stream.
+fn insert(body: &[u8]) -> Option<Vec<u8>> {
+    let brace = body.iter().position(|&byte| byte == b'{')?.saturating_add(1);
+    let member = b"\"stream_options\":{\"include_usage\":true},";
+    Some([body.get(..brace)?, &member[..], body.get(brace..)?].concat())
+}
+
+/// Where the value of the member whose name ends at `at` stands: an object or `null`.
+fn value_span(
+    scanner: &mut Scanner,
+    probe: &mut Probe,
+    body: &[u8],
+    at: usize,
+) -> Option<std::ops::Range<usize>> {
+    let lead = body.get(at..)?.iter().position(|byte| matches!(byte, b'{' | b'n'))?;
+    let start = at.saturating_add(lead);
+    feed(scanner, probe, body.get(at..start)?)?;
+    for (offset, byte) in body.get(start..)?.iter().enumerate() {
+        feed(scanner, probe, std::slice::from_ref(byte))?;
+        if probe.path.depth() == 1 && scanner.after_member() {
+            return Some(start..start.saturating_add(offset).saturating_add(1));
+        }
+    }
+    None
+}
+
+fn feed(scanner: &mut Scanner, probe: &mut Probe, bytes: &[u8]) -> Option<()> {
+    (scanner.feed(bytes, probe) == Ok(bytes.len())).then_some(())
+}
+
+fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    bytes.windows(needle.len()).position(|window| window == needle)
+}
+
+#[derive(Default)]
+struct Probe {
+    path: Path,
+    streams: bool,
+}
+
+impl Probe {
+    fn value(&mut self, streams: bool) {
+        if self.path.is(&["stream"]) {
+            self.streams = streams;
+        }
+    }
+}
+
+impl Visitor for Probe {
+    fn begin(&mut self, container: Container) {
+        self.value(false);
+        self.path.begin(container);
+    }
+    fn end(&mut self, _container: Container) {
+        self.path.end();
+    }
+    fn key(&mut self, part: &[u8], last: bool) {
+        self.path.key(part, last);
+    }
+    fn string(&mut self, _part: &[u8], _last: bool) {
+        self.value(false);
+    }
+    fn number(&mut self, _text: &[u8]) {
+        self.value(false);
+    }
+    fn literal(&mut self, literal: Literal) {
+        self.value(literal == Literal::True);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inject_stream_usage;
+
+    fn injected(body: &str) -> Option<String> {
+        inject_stream_usage(body.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn options_are_added_or_completed() {
+        for (body, expected) in [
+            ("{\"stream\":true}", "{\"stream_options\":{\"include_usage\":true},\"stream\":true}"),
+            (
+                " {\"stream\" : true, \"stream_options\" : null }",
+                " {\"stream\" : true, \"stream_options\" : {\"include_usage\":true} }",
+            ),
+            (
+                "{\"stream_options\":{},\"stream\":true}",
+                "{\"stream_options\":{\"include_usage\":true},\"stream\":true}",
+            ),
+            (
+                "{\"stream\":true,\"stream_options\":{\"include_obfuscation\":false,\"include_usage\":false},\"n\":1}",
+                "{\"stream\":true,\"stream_options\":{\"include_obfuscation\":false,\"include_usage\":true},\"n\":1}",
+            ),
+            (
+                "{\"m\":{\"stream_options\":{}},\"c\":\"\\\"stream_options\\\"\",\"d\":\"stream_options\",\"stream\":true}",
+                "{\"stream_options\":{\"include_usage\":true},\"m\":{\"stream_options\":{}},\
+                 \"c\":\"\\\"stream_options\\\"\",\"d\":\"stream_options\",\"stream\":true}",
+            ),
+            (
+                "{\"stream\":false,\"stream\":true}",
+                "{\"stream_options\":{\"include_usage\":true},\"stream\":false,\"stream\":true}",
+            ),
+        ] {
+            assert_eq!(injected(body).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn other_bodies_stay() {
+        for body in [
+            "",
+            "{}",
+            "[]",
+            "{\"stream\":false}",
+            "{\"stream\":\"true\"}",
+            "{\"stream\":1}",
+            "{\"stream\":true,\"stream\":false}",
+            "{\"stream\":[true]}",
+            "{\"x\":{\"stream\":true}}",
+            "{\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
+            "{\"stream\":true,\"stream_options\":7}",
+            "{\"stream\":true,\"stream_options\":{",
+            "{\"stream\":true",
+            "{\"stream\":true} x",
+            "\u{1f}\u{8b}gzip",
+        ] {
+            assert_eq!(injected(body), None, "{body}");
+        }
+    }
+}
