@@ -266,6 +266,27 @@ mod arbitrary {
         }
     }
 
+    proptest! {
+        #[test]
+        fn parser_and_schema_agree(mut place in 0_usize..80, odd in json()) {
+            let mut tree = reference();
+            replace(&mut tree, &mut place, &odd);
+            let beyond_schema = |reason: &str| {
+                ["no such", "is the name of", "must name one of"].iter().any(|text| reason.contains(text))
+            };
+            match parse_all(tree.to_string().as_bytes()) {
+                Ok(_) => prop_assert!(schema::validator().is_valid(&tree), "{tree}"),
+                Err(errors) if errors.iter().all(|error| beyond_schema(&error.reason)) => {}
+                Err(errors) => prop_assert!(!schema::validator().is_valid(&tree), "{tree}: {errors:?}"),
+            }
+        }
+    }
+
+    fn reference() -> serde_json::Value {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/good/reference.json");
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
     #[track_caller]
     fn sound(text: &[u8]) {
         match parse_all(text) {
@@ -299,10 +320,48 @@ mod arbitrary {
 
         #[test]
         fn one_odd_value_anywhere_is_refused_or_sound(mut place in 0_usize..80, odd in json()) {
-            let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/good/reference.json");
-            let mut tree = serde_json::from_slice(&std::fs::read(reference).unwrap()).unwrap();
+            let mut tree = reference();
             replace(&mut tree, &mut place, &odd);
             sound(tree.to_string().as_bytes());
+        }
+    }
+}
+
+mod schema {
+    use super::*;
+
+    pub(super) fn validator() -> &'static jsonschema::Validator {
+        static VALIDATOR: std::sync::OnceLock<jsonschema::Validator> = std::sync::OnceLock::new();
+        VALIDATOR.get_or_init(|| {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy/backpressure.schema.json");
+            let schema: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            assert!(jsonschema::meta::is_valid(&schema));
+            jsonschema::validator_for(&schema).unwrap()
+        })
+    }
+
+    #[test]
+    fn the_schema_accepts_every_good_file() {
+        let validator = validator();
+        for path in files("good") {
+            let file: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            if let Err(error) = validator.validate(&file) {
+                panic!("{}: {}: {error}", path.display(), error.instance_path());
+            }
+        }
+    }
+
+    /// Examples marked `beyond_schema` are wrong in ways no schema can tell: names that must exist or be unique.
+    #[test]
+    fn the_schema_refuses_every_bad_example_it_can() {
+        let validator = validator();
+        for path in files("bad") {
+            for (number, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+                let example: serde_json::Value = serde_json::from_str(line).unwrap();
+                let Some(config) = example.get("config") else { continue };
+                let beyond = example.get("beyond_schema").is_some();
+                assert_eq!(validator.is_valid(config), beyond, "{}:{}", path.display(), number + 1);
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `match`: globs, each checked for whether it can ever match what it is compared with.
 
-use super::json::Json;
 use super::range;
 use super::reader::{Object, Reader};
 use super::{Glob, Match};
@@ -36,18 +35,14 @@ fn read_globs(
         let at = format!("{at}/{index}");
         let Some(text) = reader.text(at.clone(), item) else { continue };
         match flaw(text) {
-            Some(flaw) => reader.fail(at, format!("can never match: {flaw}, got {}", shown(item))),
+            Some(flaw) => reader.fail(at, format!("can never match: {flaw}, got {item}")),
             None => globs.push(Glob::new(text, ignore_case)),
         }
     }
     globs
 }
 
-fn shown(item: &Json) -> String {
-    item.to_string()
-}
-
-/// What keeps a glob from ever matching an `:authority`.
+/// What keeps a glob from ever matching an `:authority`: a name or a bracketed IPv6 address, then maybe a port.
 fn flaw_of_host(glob: &str) -> Option<&'static str> {
     if glob.contains('/') {
         return Some("a host has no scheme and no path");
@@ -58,19 +53,27 @@ fn flaw_of_host(glob: &str) -> Option<&'static str> {
     if !glob.is_ascii() {
         return Some("an international host is compared in its ASCII form (xn--)");
     }
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~*:[]%!$&'()+,;=".contains(&byte);
-    if !glob.bytes().all(allowed) {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~*".contains(&byte);
+    if let Some(address) = glob.strip_prefix('[') {
+        let (address, rest) = address.split_once(']').unwrap_or((address, ""));
+        let fits = address.bytes().all(|byte| is_name_byte(byte) || b":%".contains(&byte));
+        return if fits { flaw_of_port(rest) } else { Some("an IPv6 address has no such character") };
+    }
+    let name_end = glob.find(':').unwrap_or(glob.len());
+    let (name, rest) = glob.split_at_checked(name_end).unwrap_or((glob, ""));
+    if !name.bytes().all(is_name_byte) {
         return Some("a host has no such character");
     }
-    // Behind the last colon stands a port, unless the colon belongs to an IPv6 address.
-    let port = glob.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'));
-    match port {
-        Some("") => Some("a port has digits"),
-        Some(port) if !port.bytes().all(|byte| byte.is_ascii_digit() || byte == b'*') => {
-            let hint = "a port has digits only, and an IPv6 address stands in brackets";
-            Some(hint)
+    flaw_of_port(rest)
+}
+
+fn flaw_of_port(rest: &str) -> Option<&'static str> {
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => None,
+        Some(port) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit() || byte == b'*') => {
+            None
         }
-        _ => None,
+        _ => Some("a port is a colon and digits, and an IPv6 address stands in brackets"),
     }
 }
 

@@ -156,7 +156,7 @@ fn read_llm_token_weights(reader: &mut Reader, pool: &Object<'_>) -> Option<LlmT
     Some(read)
 }
 
-/// A factor from 0 to 1000 in thousandths, rounded to the nearest one but never to nothing.
+/// A factor from 0 to 1000 in thousandths, rounded to the nearest one.
 fn read_milli(reader: &mut Reader, weights: &Object<'_>, key: &str) -> Option<u32> {
     let json = weights.get(key)?;
     let Json::Number(number) = json else {
@@ -164,16 +164,15 @@ fn read_milli(reader: &mut Reader, weights: &Object<'_>, key: &str) -> Option<u3
         return None;
     };
     let factor = number.as_f64().unwrap_or(f64::NAN);
-    let milli = (factor * 1_000.0).round();
-    let most = f64::from(range::MAX_LLM_TOKEN_WEIGHT_MILLI);
-    let reason = if milli > most {
-        format!("must be at most {}, got {json}", most / 1_000.0)
+    let most = f64::from(range::MAX_LLM_TOKEN_WEIGHT_MILLI) / 1_000.0;
+    let reason = if factor > most {
+        format!("must be at most {most}, got {json}")
     } else if factor < 0.0 || factor.is_nan() {
         format!("must be at least 0, got {json}")
-    } else if factor > 0.0 && milli < 1.0 {
+    } else if factor > 0.0 && factor < 0.001 {
         format!("must be 0 or at least 0.001, got {json}")
     } else {
-        return Some(milli as u32);
+        return Some((factor * 1_000.0).round() as u32);
     };
     reader.fail(weights.at(key), reason);
     None
