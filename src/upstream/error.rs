@@ -28,6 +28,12 @@ impl ErrorEvent {
         self.kind = self.kind.max_by_gravity(classify(word));
     }
 
+    /// Joins what two error objects of the same response say.
+    pub fn merge(&mut self, other: &Self) {
+        self.kind = self.kind.max_by_gravity(other.kind);
+        self.retry_after = self.retry_after.max(other.retry_after);
+    }
+
     /// Takes note of a delay such as `34.07s`, given for `RetryInfo` and the like.
     pub fn see_delay(&mut self, text: &[u8]) {
         let wait = parse_wait(text, Unit::Seconds, Timestamp::EPOCH).filter(|wait| *wait > Span::ZERO);
