@@ -60,6 +60,8 @@ const SKEW: Span = Span::from_secs(5);
 
 /// Resets up to this are what a per-minute limit looks like.
 const MINUTE: Span = Span::from_secs(60);
+/// Highest ceiling that a configuration can set.
+const LONGEST_PAUSE: Span = Span::from_secs(3_600);
 /// A told moment that moved by less than this is the same moment.
 const SAME_MOMENT: Span = Span::from_secs(2);
 
@@ -152,7 +154,9 @@ impl UpstreamState {
     /// End of the pause in force; `None` when calls may leave.
     pub fn blocked_until(&self, now: Timestamp) -> Option<Timestamp> {
         let paused = (self.has(PAUSED) && self.in_incident(now)).then_some(self.until);
-        let exhausted = (now < self.exhausted_until).then_some(self.exhausted_until);
+        // No pause is longer than an hour; a moment farther ahead was set by another clock.
+        let ahead = self.exhausted_until.since(now);
+        let exhausted = (ahead > Span::ZERO && ahead <= LONGEST_PAUSE).then_some(self.exhausted_until);
         paused.max(exhausted)
     }
 

@@ -42,7 +42,6 @@ impl Totals {
     /// Takes over what the documents inside the documents say.
     pub(super) fn merge(&mut self, other: &Self) {
         self.stated.merge(&other.stated);
-        self.visible.merge(&other.visible);
         if let Some(error) = &other.error {
             self.error.get_or_insert_default().merge(error);
         }

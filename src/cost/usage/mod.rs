@@ -7,6 +7,8 @@
 //! How the body is framed is decided by its first byte; the label only where the bytes leave it open. Providers
 //! label event streams as JSON and answer streaming calls with one document.
 
+use crate::cost::dialect::Dialect;
+use crate::cost::text::Family;
 use crate::upstream::ErrorEvent;
 
 mod base64;
@@ -41,8 +43,12 @@ pub struct Usage {
 }
 
 /// What is known of a response before its body.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
+    /// The API of the call.
+    pub dialect: Dialect,
+    /// The model of the call. Decides how visible output is counted and how Bedrock's cache counts are read.
+    pub model: Option<&'a str>,
     /// Value of `content-type`, empty when absent.
     pub content_type: &'a [u8],
     /// Value of `content-encoding`, empty when absent.
@@ -51,8 +57,6 @@ pub struct ResponseHead<'a> {
     pub failed: bool,
     /// The call asked for a stream.
     pub streams: bool,
-    /// The model of the call, empty when unknown. Decides how Bedrock's cache counts are read.
-    pub model: &'a [u8],
 }
 
 /// Why a response's usage is not known.
@@ -130,6 +134,7 @@ pub struct ResponseMeter {
     labelled_events: bool,
     streams: bool,
     cache_inside: bool,
+    family: Family,
     body_bytes: u64,
 }
 
@@ -148,6 +153,7 @@ impl ResponseMeter {
             label if label.eq_ignore_ascii_case(b"deflate") => Encoding::Labelled { zlib: true },
             _ => Encoding::Unreadable,
         };
+        let model = head.model.unwrap_or_default().as_bytes();
         Self {
             encoding,
             framing: Framing::Undecided(0),
@@ -156,7 +162,8 @@ impl ResponseMeter {
             labelled_frames: contains(head.content_type, b"amazon.eventstream"),
             labelled_events: contains(head.content_type, b"event-stream"),
             streams: head.streams,
-            cache_inside: head.streams && (contains(head.model, b"gpt") || contains(head.model, b"openai")),
+            cache_inside: head.streams && (contains(model, b"gpt") || contains(model, b"openai")),
+            family: Family::of(head.model, head.dialect),
             body_bytes: 0,
         }
     }
@@ -202,8 +209,11 @@ impl ResponseMeter {
             self.reader.next();
         }
         let mut totals = self.reader.totals().clone();
+        let mut output_seen = totals.visible.llm_tokens(self.family);
         if let Framing::EventStream(stream) = &self.framing {
-            totals.merge(stream.inner().totals());
+            let inner = stream.inner().totals();
+            output_seen = output_seen.saturating_add(inner.visible.llm_tokens(self.family));
+            totals.merge(inner);
         }
         let unreadable = matches!(self.encoding, Encoding::Unreadable) && self.body_bytes > 0;
         let damaged = match (&self.encoding, &self.framing) {
@@ -211,7 +221,6 @@ impl ResponseMeter {
             (_, Framing::EventStream(stream)) => stream.is_broken(),
             _ => false,
         };
-        let mut output_seen = totals.visible.llm_tokens();
         if unreadable || (damaged && matches!(self.encoding, Encoding::Inflating(_))) {
             let (text, events) = COMPRESSED_BYTES;
             let bytes = if self.streams || self.labelled_events { events } else { text };

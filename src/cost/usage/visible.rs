@@ -1,6 +1,7 @@
 //! Output that the caller can see, counted while it streams, for answers that state no usage.
 
 use crate::cost::json::Path;
+use crate::cost::text::{Counts, Family};
 
 /// Names under which a dialect puts text that the model wrote.
 fn is_text_name(name: &[u8]) -> bool {
@@ -69,50 +70,33 @@ fn is_foreign(name: &[u8]) -> bool {
     matches!(name, b"logprobs" | b"annotations" | b"citations" | b"usage" | b"context" | b"images")
 }
 
-/// Counts visible output in LLM tokens, thousandths inside.
+/// Counts visible output.
 ///
-/// Each string counts at least once: nearly all providers send at least one LLM token per chunk.
-#[derive(Clone, Copy, Debug, Default)]
+/// Each string is a text of its own: providers cut their streams between LLM tokens. So a string that is not empty
+/// counts at least once, too.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counter {
-    sum_milli: u64,
-    string_milli: u64,
+    text: Counts,
+    strings: u64,
+    /// The string at hand is not empty.
+    any: bool,
 }
 
 impl Counter {
     /// A part of a string; `last` ends it.
     pub(super) fn string(&mut self, part: &[u8], last: bool) {
-        self.string_milli =
-            part.iter().fold(self.string_milli, |sum, byte| sum.saturating_add(weight(*byte)));
-        if last {
-            let string = std::mem::take(&mut self.string_milli);
-            let least = if string > 0 { 1_000 } else { 0 };
-            self.sum_milli = self.sum_milli.saturating_add(string.max(least));
+        self.text.feed(part);
+        self.any |= !part.is_empty();
+        if last && std::mem::take(&mut self.any) {
+            self.text.cut();
+            self.strings = self.strings.saturating_add(1);
         }
     }
 
-    /// Adds what another counter saw.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.sum_milli = self.sum_milli.saturating_add(other.sum_milli).saturating_add(other.string_milli);
-    }
-
-    /// LLM tokens so far, rounded up.
-    pub(super) fn llm_tokens(&self) -> u64 {
-        self.sum_milli.saturating_add(self.string_milli).div_ceil(1_000)
-    }
-}
-
-/// Thousandths of an LLM token that a byte stands for, by the script that its first byte shows.
-fn weight(byte: u8) -> u64 {
-    match byte {
-        b'a'..=b'z' | b'A'..=b'Z' => 250,
-        b' ' | b'\t' => 80,
-        b'0'..=b'9' => 450,
-        b'\n' | b'\r' => 350,
-        0..=0x7f => 550,
-        0x80..=0xbf => 0,
-        0xc0..=0xdf => 400,
-        0xe0..=0xe2 => 500,
-        0xe3..=0xef => 850,
-        0xf0..=0xff => 2_200,
+    /// LLM tokens so far under the model's tokenizer.
+    pub(super) fn llm_tokens(&self, family: Family) -> u64 {
+        let mut text = self.text.clone();
+        text.cut();
+        text.llm_tokens(family).max(self.strings)
     }
 }
