@@ -11,6 +11,8 @@
 //! Below [`plugin`] nothing reads a clock, draws randomness or calls the host: time, entropy and storage are
 //! arguments, so that simulator, interleaving tests, fuzzers and the filter run the same code.
 
+#[cfg(not(target_arch = "wasm32"))]
+pub mod check;
 pub mod config;
 pub mod cost;
 pub mod gate;

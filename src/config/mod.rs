@@ -9,7 +9,7 @@ use crate::units::{Limits, Span};
 
 pub mod error;
 pub mod glob;
-mod json;
+pub(crate) mod json;
 mod matching;
 pub mod parse;
 mod parties;
@@ -131,7 +131,7 @@ pub struct Pool {
     pub default_output_llm_tokens: u64,
     /// See [`OutputReserve`].
     pub output_reserve: OutputReserve,
-    /// See [`LlmTokenWeights`]; `None` = the preset of the call's dialect.
+    /// See [`LlmTokenWeights`]; `None` = everything counts once.
     pub llm_token_weights: Option<LlmTokenWeights>,
     /// Longest park per class, indexed by [`ClassId`].
     pub max_wait: Vec<Span>,

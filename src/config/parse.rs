@@ -48,8 +48,13 @@ pub fn parse_all(text: &[u8]) -> Result<Config, Vec<ConfigError>> {
     }
     let json: Json = serde_json::from_slice(text)
         .map_err(|error| vec![ConfigError::new("", format!("must be JSON: {error}"))])?;
+    parse_tree(&json)
+}
+
+/// The same for a tree that something else read.
+pub(crate) fn parse_tree(json: &Json) -> Result<Config, Vec<ConfigError>> {
     let mut reader = Reader::default();
-    let config = reader.object(String::new(), &json, &KEYS).and_then(|root| read_root(&mut reader, &root));
+    let config = reader.object(String::new(), json, &KEYS).and_then(|root| read_root(&mut reader, &root));
     let errors = reader.into_errors();
     match config {
         Some(config) if errors.is_empty() => Ok(config),
