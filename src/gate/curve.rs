@@ -21,6 +21,8 @@ pub(crate) struct Curve {
     unpaced: bool,
     /// Room of the bucket: a call larger than it passes when the bucket is full.
     full: i64,
+    /// How far the pace may be ahead of the window.
+    lump: i64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,11 +39,11 @@ impl Curve {
     pub(crate) fn new(meter: &Meter, rule: Rule, now: u64, delay: u64) -> Self {
         let bucket = signed(rule.capacity).saturating_sub(signed(meter.missing));
         let mut freed = signed(rule.scaled(rule.limit)).saturating_sub(signed(rule.scaled(meter.used())));
-        let start = if rule.strict { bucket.min(freed) } else { bucket };
+        let start = if rule.strict && meter.used() == 0 { bucket.min(freed) } else { bucket };
         // An unpaced bucket that still holds back more than the window does is in debt, and then it sets the pace.
         let unpaced = rule.unpaced && bucket >= freed;
-        let full = signed(rule.capacity);
-        let mut curve = Self { rate: rule.rate, delay, start, steps: Vec::new(), unpaced, full };
+        let (full, lump) = (signed(rule.capacity), signed(rule.lump()));
+        let mut curve = Self { rate: rule.rate, delay, start, steps: Vec::new(), unpaced, full, lump };
         if !rule.strict || meter.used() == 0 {
             return curve;
         }
@@ -54,7 +56,8 @@ impl Curve {
             // Up to the boundary the window stands; at it, one slot's amount is freed.
             let paced = last.paced.saturating_add(gain(rule.rate, at.saturating_sub(last.at)));
             freed = freed.saturating_add(signed(rule.scaled(meter.slot(slot))));
-            last = Step { at, paced: paced.min(last.freed).max(last.paced), freed };
+            let held = last.freed.saturating_add(curve.lump);
+            last = Step { at, paced: paced.min(held).max(last.paced), freed };
             curve.steps.push(last);
         }
         curve
@@ -62,7 +65,7 @@ impl Curve {
 
     /// A curve that starts with `start` and gains `rate` per microsecond, for slots in use.
     pub(crate) const fn steady(start: i64, rate: u64, delay: u64) -> Self {
-        Self { rate, delay, start, steps: Vec::new(), unpaced: false, full: i64::MAX }
+        Self { rate, delay, start, steps: Vec::new(), unpaced: false, full: i64::MAX, lump: 0 }
     }
 
     /// Scaled amount that can have been served after `wait` microseconds.
@@ -79,7 +82,7 @@ impl Curve {
             (false, true) => step.freed,
             (false, false) => step.paced.saturating_add(gained).min(step.freed),
             (true, true) => step.freed.saturating_add(gained),
-            (true, false) => step.paced.saturating_add(gained),
+            (true, false) => step.paced.min(step.freed).saturating_add(gained),
         }
     }
 
@@ -99,32 +102,36 @@ impl Curve {
         let all = ahead.saturating_add(own);
         let paced = ahead.saturating_add(own.min(self.full));
         let wait = if self.steps.is_empty() {
-            unsigned(paced.saturating_sub(self.start)).div_ceil(self.rate.max(1))
+            self.time_for(paced.saturating_sub(self.start))
         } else {
-            let freed = self.first_at(all, |step| step.freed, false);
-            let turn = self.first_at(if self.unpaced { ahead } else { paced }, |step| step.paced, true);
-            freed.max(turn)
+            let turn = self.paced_at(if self.unpaced { ahead } else { paced });
+            turn.max(self.freed_at(all))
         };
         self.delay.saturating_add(wait)
     }
 
-    /// First moment at which `value` reaches `need`; between steps it grows at the pace when `grows`.
-    fn first_at(&self, need: i64, value: impl Fn(&Step) -> i64, grows: bool) -> u64 {
-        let rate = self.rate.max(1);
+    /// First moment at which the window has freed `need`; after its last step it is taken to free at the pace.
+    fn freed_at(&self, need: i64) -> u64 {
+        let Some(last) = self.steps.last() else { return 0 };
+        let found = self.steps.iter().find(|step| need <= step.freed);
+        found.map_or_else(|| last.at.saturating_add(self.time_for(need.saturating_sub(last.freed))), |step| step.at)
+    }
+
+    /// First moment at which `need` can have been served at the limit's pace.
+    fn paced_at(&self, need: i64) -> u64 {
         let mut steps = self.steps.iter().peekable();
         while let Some(step) = steps.next() {
-            let lacking = unsigned(need.saturating_sub(value(step))).div_ceil(rate);
-            if lacking == 0 {
-                return step.at;
-            }
-            let next = steps.peek();
-            let reached = step.at.saturating_add(lacking);
-            let within = next.is_none_or(|next| grows && need <= step.freed && reached <= next.at);
-            if within {
+            let reached = step.at.saturating_add(self.time_for(need.saturating_sub(step.paced)));
+            let held = need > step.freed.saturating_add(self.lump);
+            if steps.peek().is_none_or(|next| reached <= next.at && !held) {
                 return reached;
             }
         }
         0
+    }
+
+    fn time_for(&self, lacking: i64) -> u64 {
+        unsigned(lacking).div_ceil(self.rate.max(1))
     }
 
     /// The step in force at `wait`, and whether it is the last one.

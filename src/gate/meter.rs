@@ -17,6 +17,8 @@ pub(crate) const MINUTE: u64 = 60_000_000;
 pub(crate) const STRETCHED: u64 = 60_500_000;
 /// Limits above this are treated as this: the products stay within 63 bits.
 const LARGEST_LIMIT: u64 = 50_000_000_000;
+/// Lumps of up to this many microseconds' worth may pass as they come.
+pub(crate) const LUMP: u64 = 2_000_000;
 const RING: usize = 128;
 
 /// How one resource is limited at present.
@@ -57,6 +59,12 @@ impl Rule {
     /// Scale of the bucket: time in which it refills by the whole limit.
     pub(crate) const fn period(self) -> u64 {
         if self.strict { STRETCHED } else { MINUTE }
+    }
+
+    /// How far the bucket may be ahead of the window, scaled: lumps up to this size are not smoothed. Holding it closer
+    /// wastes what the window frees in steps of whole calls; farther, and callers who wait see the lumps.
+    pub(crate) fn lump(self) -> u64 {
+        self.rate.saturating_mul(LUMP)
     }
 
     /// `amount` in the bucket's scale.
@@ -109,11 +117,10 @@ impl Meter {
 
     /// Adds `amount` to slot number `slot`, when it counts.
     pub(crate) fn add(&mut self, slot: u64, amount: u64) {
-        if slot <= self.head && self.head.saturating_sub(slot) < WINDOW_SLOTS {
-            if let Some(held) = self.ring.get_mut(position(slot)) {
-                *held = held.saturating_add(amount);
-                self.used = self.used.saturating_add(amount);
-            }
+        let counts = slot <= self.head && self.head.saturating_sub(slot) < WINDOW_SLOTS;
+        if let (true, Some(held)) = (counts, self.ring.get_mut(position(slot))) {
+            *held = held.saturating_add(amount);
+            self.used = self.used.saturating_add(amount);
         }
     }
 
@@ -218,7 +225,8 @@ impl Meter {
     }
 
     fn hold_to_window(&mut self, rule: Rule) {
-        self.missing = self.missing.max(rule.capacity.saturating_sub(rule.scaled(self.window_left(rule))));
+        let held = rule.scaled(self.window_left(rule)).saturating_add(rule.lump());
+        self.missing = self.missing.max(rule.capacity.saturating_sub(held));
     }
 
     fn move_head(&mut self, to: u64) {

@@ -277,10 +277,9 @@ impl Queue {
     pub(crate) fn weights(&self, also: usize) -> Vec<Weight> {
         let mut totals = [0_u64; 256];
         for (index, state) in self.flows.iter().enumerate() {
-            if state.waiting > 0 || index == also {
-                if let Some(total) = totals.get_mut(usize::from(state.class)) {
-                    *total = total.saturating_add(state.tenant_weight.into());
-                }
+            let active = state.waiting > 0 || index == also;
+            if let (true, Some(total)) = (active, totals.get_mut(usize::from(state.class))) {
+                *total = total.saturating_add(state.tenant_weight.into());
             }
         }
         self.flows

@@ -118,16 +118,13 @@ impl InFlight {
             if candidate > self.head || self.head.saturating_sub(candidate) >= 63 {
                 continue;
             }
-            if let Some(cell) = self.counts.get_mut(position(candidate)) {
-                if *cell > 0 {
-                    *cell = cell.saturating_sub(1);
-                    self.total = self.total.saturating_sub(1);
-                    if observed {
-                        self.observe(now.saturating_sub(began));
-                    }
-                    return true;
-                }
+            let Some(cell) = self.counts.get_mut(position(candidate)).filter(|cell| **cell > 0) else { continue };
+            *cell = cell.saturating_sub(1);
+            self.total = self.total.saturating_sub(1);
+            if observed {
+                self.observe(now.saturating_sub(began));
             }
+            return true;
         }
         false
     }

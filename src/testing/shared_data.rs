@@ -70,10 +70,9 @@ impl SharedData {
             Fate::Mismatch => return Err(PutError::Mismatch),
             Fate::Fail => return Err(PutError::Failed),
         }
-        if let Some((_, current)) = self.entries.get(key) {
-            if number != 0 && number != *current {
-                return Err(PutError::Mismatch);
-            }
+        let differs = self.entries.get(key).is_some_and(|(_, current)| number != *current);
+        if number != 0 && differs {
+            return Err(PutError::Mismatch);
         }
         self.last_number = self.last_number.wrapping_add(1).max(1);
         self.entries.insert(key.to_owned(), (value.to_vec(), self.last_number));
