@@ -1,17 +1,37 @@
 //! Bytes of a ledger: little-endian, versioned, only what is live.
+//!
+//! ```text
+//! "bpl", version, flags, last (u64), shift (i64)
+//! upstream block          when learned
+//! per busy meter:         missing (u64), 127 bits: slot of that age is filled, 1 bit: amounts are u64; the amounts
+//! in flight, when any:    grain, ttl, mean (u64 each); n (u8), n times: age (u8), count (u32)
+//! usage, when any:        reserved, used (u64 each)
+//! queue, when any:        virtual time, decays (u64 each), flows (u16), the flows, the calls
+//! ```
 
 use crate::units::Timestamp;
 use crate::upstream::UpstreamState;
 
+use super::codec_queue::{decode_queue, encode_queue};
 use super::ledger::Ledger;
-use super::meter::{MINUTE, Meter, STRETCHED, WINDOW_SLOTS, slot_of};
-use super::queue::{ALL_RETURN, Call, FlowState, MAX_CALLS, MAX_FLOWS, Queue};
+use super::meter::{MINUTE, Meter, STRETCHED, WINDOW_SLOTS};
+use super::queue::Queue;
 use super::slots::InFlight;
+use super::usage::Usage;
 
 /// First bytes of every ledger.
 const MAGIC: [u8; 3] = *b"bpl";
 /// Version of the layout. A change of the layout counts it up.
 const VERSION: u8 = 1;
+
+const STRICT: u16 = 1;
+const LEARNED: u16 = 1 << 1;
+/// First of four bits, one for each meter.
+const FIRST_METER: u16 = 1 << 2;
+const IN_FLIGHT: u16 = 1 << 6;
+const USAGE: u16 = 1 << 7;
+const QUEUE: u16 = 1 << 8;
+const KNOWN: u16 = (1 << 9) - 1;
 
 /// Why bytes are not a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +50,10 @@ impl Ledger {
     pub fn decode(bytes: &[u8]) -> Result<Self, LedgerError> {
         let mut reader = Reader { rest: bytes };
         match reader.array::<4>() {
-            Some([a, b, c, version]) if [a, b, c] == MAGIC => match version {
-                VERSION => {}
-                newer if newer > VERSION => return Err(LedgerError::Newer),
-                _ => return Err(LedgerError::Corrupt),
-            },
+            Some([a, b, c, VERSION]) if [a, b, c] == MAGIC => {}
+            Some([a, b, c, version]) if [a, b, c] == MAGIC && version > VERSION => {
+                return Err(LedgerError::Newer);
+            }
             _ => return Err(LedgerError::Corrupt),
         }
         decode_body(&mut reader).filter(|_| reader.rest.is_empty()).ok_or(LedgerError::Corrupt)
@@ -44,56 +63,78 @@ impl Ledger {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         out.push(VERSION);
-        let learned = self.upstream != UpstreamState::default();
-        let mut flags = u8::from(self.period == STRETCHED) | (u8::from(learned) << 1);
-        for (bit, meter) in (2_u8..).zip(&self.meters) {
-            flags |= u8::from(!meter.is_idle()) << bit;
+        let flag = |bit: u16, set: bool| if set { bit } else { 0 };
+        let mut flags = flag(STRICT, self.period == STRETCHED)
+            | flag(LEARNED, self.upstream != UpstreamState::default())
+            | flag(IN_FLIGHT, self.in_flight != InFlight::new())
+            | flag(USAGE, self.usage != Usage::default())
+            | flag(QUEUE, self.queue != Queue::default());
+        for (index, meter) in self.meters.iter().enumerate() {
+            flags |= flag(FIRST_METER << index, !meter.is_idle());
         }
-        out.push(flags);
+        put(out, flags.to_le_bytes());
         put(out, self.last.to_le_bytes());
         put(out, self.shift.to_le_bytes());
-        if learned {
+        if flags & LEARNED != 0 {
             self.upstream.encode(out);
         }
         for meter in self.meters.iter().filter(|meter| !meter.is_idle()) {
             encode_meter(meter, out);
         }
-        encode_in_flight(&self.in_flight, out);
-        encode_queue(&self.queue, self.last / 1_000, out);
+        if flags & IN_FLIGHT != 0 {
+            encode_in_flight(&self.in_flight, out);
+        }
+        if flags & USAGE != 0 {
+            put(out, self.usage.reserved.to_le_bytes());
+            put(out, self.usage.used.to_le_bytes());
+        }
+        if flags & QUEUE != 0 {
+            encode_queue(&self.queue, self.last / 1_000, out);
+        }
     }
 }
 
 fn decode_body(reader: &mut Reader<'_>) -> Option<Ledger> {
-    let flags = reader.byte()?;
+    let flags = reader.u16()?;
     let last = reader.u64()?;
     let mut ledger = Ledger::new(Timestamp::from_micros(last));
     ledger.shift = i64::from_le_bytes(reader.array()?);
-    ledger.period = if flags & 1 == 0 { MINUTE } else { STRETCHED };
-    if flags & 2 != 0 {
+    ledger.period = if flags & STRICT == 0 { MINUTE } else { STRETCHED };
+    if flags & LEARNED != 0 {
         ledger.upstream = UpstreamState::decode(reader.take(UpstreamState::LEN)?)?;
     }
-    for (bit, meter) in (2_u8..).zip(&mut ledger.meters) {
-        if flags & (1 << bit) != 0 {
+    for (index, meter) in ledger.meters.iter_mut().enumerate() {
+        if flags & (FIRST_METER << index) != 0 {
             decode_meter(reader, meter)?;
         }
     }
-    ledger.in_flight = decode_in_flight(reader)?;
-    ledger.queue = decode_queue(reader, last / 1_000)?;
-    (flags & 0xc0 == 0 && slot_of(last) == ledger.meters.first()?.head()).then_some(ledger)
+    if flags & IN_FLIGHT != 0 {
+        ledger.in_flight = decode_in_flight(reader, last)?;
+    }
+    if flags & USAGE != 0 {
+        ledger.usage = Usage { reserved: reader.u64()?, used: reader.u64()? };
+    }
+    if flags & QUEUE != 0 {
+        ledger.queue = decode_queue(reader, last / 1_000)?;
+    }
+    (flags & !KNOWN == 0).then_some(ledger)
 }
 
 fn encode_meter(meter: &Meter, out: &mut Vec<u8>) {
     put(out, meter.missing.to_le_bytes());
     let ages = || (0..WINDOW_SLOTS).map(|age| (age, meter.slot(meter.head().wrapping_sub(age))));
     let (mut filled, mut largest) = (0_u128, 0_u64);
-    for (age, amount) in ages() {
-        if amount > 0 {
-            filled |= 1 << age;
-            largest = largest.max(amount);
+    if meter.used() > 0 {
+        for (age, amount) in ages() {
+            filled |= u128::from(amount > 0) << age;
+            largest |= amount;
         }
     }
     let wide = u32::try_from(largest).is_err();
     put(out, (filled | (u128::from(wide) << 127)).to_le_bytes());
+    if filled == 0 {
+        return;
+    }
     for (_, amount) in ages().filter(|&(_, amount)| amount > 0) {
         match (wide, u32::try_from(amount)) {
             (false, Ok(amount)) => put(out, amount.to_le_bytes()),
@@ -120,21 +161,25 @@ fn decode_meter(reader: &mut Reader<'_>, meter: &mut Meter) -> Option<()> {
 }
 
 fn encode_in_flight(in_flight: &InFlight, out: &mut Vec<u8>) {
-    let (grain, ttl, head, mean) = in_flight.parts();
-    for part in [grain, ttl, head, mean] {
+    for part in in_flight.parts() {
         put(out, part.to_le_bytes());
     }
-    let live = u8::try_from(in_flight.live().count()).unwrap_or(0);
-    out.push(live);
+    let at = out.len();
+    out.push(0);
+    let mut live = 0_u8;
     for (age, count) in in_flight.live() {
         out.push(age);
         put(out, count.to_le_bytes());
+        live = live.saturating_add(1);
+    }
+    if let Some(count) = out.get_mut(at) {
+        *count = live;
     }
 }
 
-fn decode_in_flight(reader: &mut Reader<'_>) -> Option<InFlight> {
-    let (grain, ttl, head, mean) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
-    let mut in_flight = InFlight::from_parts(grain, ttl, head, mean);
+fn decode_in_flight(reader: &mut Reader<'_>, now: u64) -> Option<InFlight> {
+    let parts = [reader.u64()?, reader.u64()?, reader.u64()?];
+    let mut in_flight = InFlight::from_parts(parts, now);
     for _ in 0..reader.byte()? {
         let age = reader.byte()?;
         in_flight.restore(age, reader.u32()?);
@@ -142,102 +187,41 @@ fn decode_in_flight(reader: &mut Reader<'_>) -> Option<InFlight> {
     Some(in_flight)
 }
 
-fn encode_queue(queue: &Queue, now: u64, out: &mut Vec<u8>) {
-    put(out, queue.virtual_time.to_le_bytes());
-    put(out, u16::try_from(queue.flows.len()).unwrap_or(u16::MAX).to_le_bytes());
-    for flow in &queue.flows {
-        out.push(flow.class);
-        put(out, flow.tenant.to_le_bytes());
-        put(out, flow.class_weight.to_le_bytes());
-        put(out, flow.tenant_weight.to_le_bytes());
-        put(out, flow.finish.to_le_bytes());
-        put(out, flow.return_rate.to_le_bytes());
-        put(out, flow.waiting.to_le_bytes());
-    }
-    for call in &queue.calls {
-        put(out, call.print.to_le_bytes());
-        for time in [call.due, call.back] {
-            let ahead = time.saturating_add(1 << 16).saturating_sub(now);
-            put(out, u32::try_from(ahead).unwrap_or(u32::MAX).to_le_bytes());
-        }
-        for amount in call.amounts {
-            put(out, amount.to_le_bytes());
-        }
-    }
-}
-
-fn decode_queue(reader: &mut Reader<'_>, now: u64) -> Option<Queue> {
-    let virtual_time = reader.u64()?;
-    let flows = usize::from(reader.u16()?);
-    if flows > MAX_FLOWS {
-        return None;
-    }
-    let mut queue = Queue { flows: Vec::with_capacity(flows), calls: Vec::new(), virtual_time };
-    let mut waiting = 0_usize;
-    for _ in 0..flows {
-        let flow = FlowState {
-            class: reader.byte()?,
-            tenant: reader.u32()?,
-            class_weight: reader.u16()?.clamp(1, 1_000),
-            tenant_weight: reader.u16()?.clamp(1, 1_000),
-            finish: reader.u64()?,
-            return_rate: reader.u16()?.min(ALL_RETURN),
-            waiting: reader.u16()?,
-        };
-        if queue.flows.last().is_some_and(|before| before.key() >= flow.key()) {
-            return None;
-        }
-        waiting = waiting.saturating_add(flow.waiting.into());
-        queue.flows.push(flow);
-    }
-    if waiting > MAX_CALLS {
-        return None;
-    }
-    queue.calls.reserve_exact(waiting);
-    for _ in 0..waiting {
-        let print = reader.u32()?;
-        let mut time = || Some(now.saturating_add(reader.u32()?.into()).saturating_sub(1 << 16));
-        let (due, back) = (time()?, time()?);
-        let amounts = [reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?];
-        queue.calls.push(Call { print, due, back, amounts });
-    }
-    Some(queue)
-}
-
-fn put<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N]) {
+pub(crate) fn put<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N]) {
     out.extend_from_slice(&bytes);
 }
 
-struct Reader<'a> {
+/// What is left to read.
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
         Some(*head)
     }
 
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(head)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }
 
-    fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 }

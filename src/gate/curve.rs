@@ -48,7 +48,9 @@ impl Curve {
             return curve;
         }
         curve.steps.reserve_exact(usize::try_from(WINDOW_SLOTS).unwrap_or(0).saturating_add(1));
-        let mut last = Step { at: 0, paced: start, freed };
+        // What may all be taken at once is paced too while others wait: else whoever knocks first takes it.
+        let paced = if unpaced { start.min(lump) } else { start };
+        let mut last = Step { at: 0, paced, freed };
         curve.steps.push(last);
         for age in (0..WINDOW_SLOTS).rev() {
             let slot = meter.head().saturating_sub(age);
@@ -77,28 +79,12 @@ impl Curve {
         let Some((step, last)) = self.step_before(wait) else {
             return self.start.saturating_add(gain(self.rate, wait));
         };
-        let gained = gain(self.rate, wait.saturating_sub(step.at));
-        match (last, self.unpaced) {
-            (false, true) => step.freed,
-            (false, false) => step.paced.saturating_add(gained).min(step.freed),
-            (true, true) => step.freed.saturating_add(gained),
-            (true, false) => step.paced.min(step.freed).saturating_add(gained),
-        }
+        let paced = step.paced.saturating_add(gain(self.rate, wait.saturating_sub(step.at)));
+        if last { paced } else { paced.min(step.freed) }
     }
 
-    /// Least wait in microseconds after which `own` units can be served behind `ahead` units.
-    pub(crate) fn wait_for_units(&self, period: u64, ahead: u64, own: u64) -> u64 {
-        let scaled = |amount: u64| signed(amount.saturating_mul(period));
-        self.wait_for(scaled(ahead), scaled(own))
-    }
-
-    /// Least wait after which a slot is free behind `ahead` thousandths of slots.
-    pub(crate) fn wait_for_slots(&self, mean: u64, ahead: u64) -> u64 {
-        let scaled = ahead.saturating_mul(mean).div_ceil(1_000);
-        self.wait_for(signed(scaled), signed(mean))
-    }
-
-    fn wait_for(&self, ahead: i64, own: i64) -> u64 {
+    /// Least wait in microseconds after which `own` (scaled) can be served behind `ahead` (scaled).
+    pub(crate) fn wait_for(&self, ahead: i64, own: i64) -> u64 {
         let all = ahead.saturating_add(own);
         let paced = ahead.saturating_add(own.min(self.full));
         let wait = if self.steps.is_empty() {
@@ -114,7 +100,10 @@ impl Curve {
     fn freed_at(&self, need: i64) -> u64 {
         let Some(last) = self.steps.last() else { return 0 };
         let found = self.steps.iter().find(|step| need <= step.freed);
-        found.map_or_else(|| last.at.saturating_add(self.time_for(need.saturating_sub(last.freed))), |step| step.at)
+        found.map_or_else(
+            || last.at.saturating_add(self.time_for(need.saturating_sub(last.freed))),
+            |step| step.at,
+        )
     }
 
     /// First moment at which `need` can have been served at the limit's pace.

@@ -8,6 +8,7 @@ use super::curve::Curve;
 use super::meter::{MINUTE, Meter, Rule, STRETCHED, slot_of};
 use super::queue::Queue;
 use super::slots::InFlight;
+use super::usage::Usage;
 
 pub use super::codec::LedgerError;
 
@@ -31,6 +32,7 @@ pub struct Ledger {
     pub(crate) meters: [Meter; 4],
     pub(crate) in_flight: InFlight,
     pub(crate) queue: Queue,
+    pub(crate) usage: Usage,
     /// What was learned from the provider. Its times are ledger times: see [`Ledger::time`].
     pub upstream: UpstreamState,
 }
@@ -59,6 +61,7 @@ impl Ledger {
             meters: core::array::from_fn(|_| Meter::new(slot_of(last))),
             in_flight: InFlight::new(),
             queue: Queue::default(),
+            usage: Usage::default(),
             upstream: UpstreamState::default(),
         }
     }
@@ -99,7 +102,8 @@ impl Ledger {
         }
         self.in_flight.advance(policy.reservation_ttl, to);
         self.last = to;
-        self.queue.forget(to / 1_000);
+        self.queue.age(to / 1_000);
+        self.queue.tidy();
         rules
     }
 
@@ -161,7 +165,7 @@ impl Ledger {
             });
         }
         if let ([.., place], Some(slots)) = (&mut curves, rules.slots) {
-            let mean = self.in_flight.mean();
+            let mean = self.in_flight.mean().div_ceil(1_000).max(1).saturating_mul(1_000);
             let free = i64::try_from(slots).unwrap_or(i64::MAX).saturating_sub(self.in_flight.total().into());
             let scaled = free.saturating_mul(i64::try_from(mean).unwrap_or(i64::MAX));
             *place = Some(Curve::steady(scaled, slots, rules.delay));

@@ -9,14 +9,20 @@ use crate::units::{Cost, Limits, PerResource, Span, Timestamp};
 
 pub mod admit;
 mod codec;
+mod codec_queue;
+mod compact;
 mod curve;
+mod horizon;
 pub mod ledger;
+mod line;
 mod meter;
 mod queue;
 pub mod settle;
 mod slots;
 pub mod standing;
 pub mod store;
+mod usage;
+mod weight;
 
 pub use admit::{admit, cancel, charge};
 pub use ledger::{Ledger, LedgerError};

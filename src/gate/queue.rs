@@ -6,37 +6,66 @@
 use crate::config::ClassId;
 use crate::units::{Cost, Limits, Resource};
 
+use super::compact::{pack, unpack, unpack_byte};
+use super::weight::Weights;
 use super::{Flow, TenantKey};
 
-/// Calls kept one by one; beyond this a flow's newest calls are told a time but not remembered.
+/// Calls kept one by one.
 pub(crate) const MAX_CALLS: usize = 4_096;
-/// Flows kept.
+/// Flows kept; further ones share the entries of these.
 pub(crate) const MAX_FLOWS: usize = 1_024;
-/// How long past its time a booking is kept, in milliseconds.
+/// How long past its time a booking is kept, in milliseconds: whole-second clients come up to 1 s late.
 pub(crate) const GRACE_MS: u64 = 3_000;
 /// A call this much before its time is still taken for the one that was told to come, in milliseconds.
-pub(crate) const EARLY_MS: u64 = 1_000;
+const EARLY_MS: u64 = 1_000;
 /// The whole of a return rate.
-pub(crate) const ALL_RETURN: u16 = 10_000;
-const LEAST_RETURN: u16 = 500;
-/// Virtual time per microsecond of service at weight 1.
-const FINE: u64 = 256;
+pub(crate) const ALL_RETURN: u16 = 1 << 15;
+/// Even of callers of whom none returned lately, some count: else their flow could never promise anything.
+const LEAST_RETURN: u16 = ALL_RETURN / 20;
+/// Milliseconds between two decays of what a flow asked for and received.
+const DECAY_MS: u64 = 2_000;
+/// A decay takes one part in this many (as a shift), so both sums look back over 16 decays, 32 s.
+const DECAY_SHIFT: u32 = 4;
+/// Time over which [`FlowState::asked`] and [`FlowState::received`] look back, in microseconds.
+pub(crate) const MEMORY: u64 = 32_000_000;
+/// Microseconds per step of those sums.
+pub(crate) const STEP: u64 = 16;
+/// Largest value of those sums.
+const MOST: u32 = (1 << 24) - 1;
+/// How far a flow's finish may be above virtual time: what the codec can say.
+const MOST_AHEAD: u64 = (1 << 40) - 1;
+/// Calls kept of one flow: what the codec can say.
+const MOST_OF_A_FLOW: u16 = (1 << 12) - 1;
+/// Trust in look-alikes before anything is known of them.
+const FIRST_TRUST: u8 = 64;
 
 /// A call that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// Low 32 bits of its fingerprint.
+    /// Low 24 bits of its fingerprint.
     pub(crate) print: u32,
-    /// When its turn is, ledger time in milliseconds.
-    pub(crate) due: u64,
-    /// When it was told to come back, at most `due`.
+    /// When it was told to come back, ledger time in milliseconds.
     pub(crate) back: u64,
-    /// Requests, LLM tokens, input, output; of limited resources, rounded up to what the codec can say.
+    /// From then until its turn, in steps of [`Call::STEP`]: not 0 when its turn is later than may be told.
+    pub(crate) later: u8,
+    /// Booked while a call that looks the same was waiting already.
+    pub(crate) twin: bool,
+    /// Requests, LLM tokens, input, output: those that are limited, rounded up to what the codec can say.
     pub(crate) amounts: [u32; 4],
 }
 
+impl Call {
+    /// Milliseconds per step of `later`.
+    pub(crate) const STEP: u64 = 500;
+
+    /// When its turn is, in milliseconds.
+    pub(crate) fn due(&self) -> u64 {
+        self.back.saturating_add(u64::from(unpack_byte(self.later)).saturating_mul(Self::STEP))
+    }
+}
+
 /// One (class, tenant) pair that waits, or lately did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlowState {
     pub(crate) class: u8,
     pub(crate) tenant: u32,
@@ -44,33 +73,36 @@ pub(crate) struct FlowState {
     pub(crate) tenant_weight: u16,
     /// Service received over weight, in virtual time.
     pub(crate) finish: u64,
-    /// Share of its refused calls that come back, ten-thousandths.
+    /// Share of its refused calls that come back, of [`ALL_RETURN`].
     pub(crate) return_rate: u16,
+    /// How far look-alikes of waiting calls are taken for other callers, 0 to 255: falls when they do not come back.
+    pub(crate) trust: u8,
     /// Calls it has in the queue.
     pub(crate) waiting: u16,
+    /// What its new calls lately asked for, in steps of [`STEP`] microseconds of the limit, decaying.
+    pub(crate) asked: u32,
+    /// What it lately received, likewise.
+    pub(crate) received: u32,
 }
 
 impl FlowState {
-    pub(crate) fn key(&self) -> (u8, u32) {
+    pub(crate) const fn key(&self) -> (u8, u32) {
         (self.class, self.tenant)
     }
 
-    pub(crate) fn new(flow: &Flow, finish: u64) -> Self {
-        let mut state = Self {
+    fn new(flow: &Flow, finish: u64) -> Self {
+        Self {
             class: flow.class.0,
             tenant: flow.tenant.0,
-            class_weight: 1,
-            tenant_weight: 1,
             finish,
             return_rate: ALL_RETURN,
-            waiting: 0,
-        };
-        state.reweigh(flow);
-        state
+            trust: FIRST_TRUST,
+            ..Self::default()
+        }
     }
 
     /// Takes over the weights of the present configuration.
-    pub(crate) fn reweigh(&mut self, flow: &Flow) {
+    fn reweigh(&mut self, flow: &Flow) {
         self.class_weight = u16::try_from(flow.class_weight.clamp(1, 1_000)).unwrap_or(1);
         self.tenant_weight = u16::try_from(flow.tenant_weight.clamp(1, 1_000)).unwrap_or(1);
     }
@@ -84,59 +116,44 @@ impl FlowState {
         }
     }
 
-    /// A refused call came back.
-    pub(crate) fn returned(&mut self) {
+    /// A new call asked for `service` microseconds of the limit.
+    pub(crate) fn ask(&mut self, service: u64) {
+        self.asked = raised(self.asked, service);
+    }
+
+    fn returned(&mut self, twin: bool) {
         let missing = ALL_RETURN.saturating_sub(self.return_rate);
         self.return_rate = self.return_rate.saturating_add(missing.div_ceil(20)).min(ALL_RETURN);
-    }
-
-    /// A refused call did not come back.
-    pub(crate) fn abandoned(&mut self) {
-        self.return_rate = self.return_rate.saturating_sub(self.return_rate / 20).max(LEAST_RETURN);
-    }
-}
-
-/// Converts amounts to time of the limit: microseconds for which the limit's pace would be used up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pricing {
-    /// Microseconds per unit, times 2^20, rounded up; 0 for what is not limited.
-    factors: [u64; 4],
-    /// Microseconds for the slot a call holds.
-    slot: u64,
-}
-
-const FACTOR_BITS: u32 = 20;
-
-impl Pricing {
-    pub(crate) fn new(limits: &Limits, mean_duration: u64) -> Self {
-        let factor = |limit: Option<u64>| {
-            limit.map_or(0, |limit| (60_000_000_u64 << FACTOR_BITS).div_ceil(limit.max(1)))
-        };
-        Self {
-            factors: [
-                factor(limits.requests),
-                factor(limits.llm_tokens),
-                factor(limits.input),
-                factor(limits.output),
-            ],
-            slot: limits.concurrency.map_or(0, |slots| mean_duration.div_ceil(slots.max(1))),
+        if twin {
+            self.trust = self.trust.saturating_add(u8::MAX.saturating_sub(self.trust).div_ceil(16));
         }
     }
 
-    /// The dominant share of a call, as time of its most demanding limit; at least 1.
-    pub(crate) fn dominant(&self, amounts: &[u32; 4]) -> u64 {
-        let per_minute = amounts.iter().zip(&self.factors).map(|(&amount, &factor)| {
-            u64::from(amount).saturating_mul(factor).saturating_add((1 << FACTOR_BITS) - 1) >> FACTOR_BITS
-        });
-        per_minute.max().unwrap_or(0).max(self.slot).max(1)
+    fn abandoned(&mut self, twin: bool) {
+        self.return_rate = self.return_rate.saturating_sub(self.return_rate / 20).max(LEAST_RETURN);
+        if twin {
+            self.trust = self.trust.saturating_sub(self.trust.div_ceil(8));
+        }
     }
+
+    /// Look-alikes that are booked as calls of their own.
+    fn most_twins(&self) -> usize {
+        let trust = usize::from(self.trust);
+        (trust.saturating_mul(trust) / 16).max(2)
+    }
+}
+
+fn raised(sum: u32, service: u64) -> u32 {
+    sum.saturating_add(u32::try_from(service.div_ceil(STEP)).unwrap_or(MOST)).min(MOST)
 }
 
 /// Amounts of the per-minute resources that are limited, as a waiting call carries them.
 pub(crate) fn amounts_of(cost: &Cost, limits: &Limits) -> [u32; 4] {
-    Resource::PER_MINUTE.map(|resource| match limits.get(resource) {
-        Some(_) => u32::try_from(*cost.get(resource)).unwrap_or(u32::MAX),
-        None => 0,
+    let rounded = |amount: u64| unpack(pack(u32::try_from(amount).unwrap_or(u32::MAX)));
+    Resource::PER_MINUTE.map(|resource| match (limits.get(resource), resource) {
+        (None, _) => 0,
+        (Some(_), Resource::Requests) => 1,
+        (Some(_), _) => rounded(*cost.get(resource)),
     })
 }
 
@@ -149,6 +166,8 @@ pub(crate) struct Queue {
     pub(crate) calls: Vec<Call>,
     /// Virtual time.
     pub(crate) virtual_time: u64,
+    /// Number of the last decay.
+    pub(crate) decays: u64,
 }
 
 /// Where a call stands in the queue.
@@ -158,30 +177,43 @@ pub(crate) struct Place {
     pub(crate) call: usize,
 }
 
+/// What the fingerprint of an asking call says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recognised {
+    /// It was told to come back.
+    Returning(Place),
+    /// Nobody knows it; `twin` when one that looks the same waits.
+    New { twin: bool },
+}
+
 impl Queue {
     /// True when nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
+    /// Index of the flow's entry, or where it would be.
     pub(crate) fn find(&self, flow: &Flow) -> Result<usize, usize> {
         self.flows.binary_search_by(|state| state.key().cmp(&(flow.class.0, flow.tenant.0)))
     }
 
-    /// Index of the flow's entry, made when there is none. `None` when the table is full.
+    /// Index of the flow's entry, made when there is none. When the table is full of waiting flows, the entry of
+    /// another flow of the class is shared. `None` when there is not even that.
     pub(crate) fn entry(&mut self, flow: &Flow) -> Option<usize> {
-        let at = match self.find(flow) {
-            Ok(at) => at,
-            Err(_) if self.flows.len() >= MAX_FLOWS => {
-                let idle = self.flows.iter().position(|state| state.waiting == 0)?;
-                self.flows.remove(idle);
-                return self.entry(flow);
+        let mut found = self.find(flow);
+        if found.is_err() && self.flows.len() >= MAX_FLOWS {
+            match self.flows.iter().position(|state| state.waiting == 0) {
+                Some(idle) => {
+                    self.flows.remove(idle);
+                    found = self.find(flow);
+                }
+                None => return self.shared(flow),
             }
-            Err(at) => {
-                self.flows.insert(at, FlowState::new(flow, self.virtual_time));
-                at
-            }
-        };
+        }
+        let at = found.unwrap_or_else(|at| {
+            self.flows.insert(at, FlowState::new(flow, self.virtual_time));
+            at
+        });
         let virtual_time = self.virtual_time;
         let state = self.flows.get_mut(at)?;
         state.reweigh(flow);
@@ -191,6 +223,14 @@ impl Queue {
         Some(at)
     }
 
+    fn shared(&self, flow: &Flow) -> Option<usize> {
+        let first = self.flows.partition_point(|state| state.class < flow.class.0);
+        let end = self.flows.partition_point(|state| state.class <= flow.class.0);
+        let count = u32::try_from(end.saturating_sub(first)).unwrap_or(0);
+        let offset = flow.tenant.0.checked_rem(count)?;
+        Some(first.saturating_add(usize::try_from(offset).ok()?))
+    }
+
     /// Range of a flow's calls.
     pub(crate) fn range(&self, flow: usize) -> core::ops::Range<usize> {
         let start = self.flows.iter().take(flow).map(|state| usize::from(state.waiting)).sum::<usize>();
@@ -198,19 +238,41 @@ impl Queue {
         start..start.saturating_add(len)
     }
 
-    /// The booking that a call of `flow` with `print` redeems at `now` (milliseconds): the earliest due.
-    pub(crate) fn redeemable(&self, flow: usize, print: u32, now: u64) -> Option<Place> {
+    /// Whether a call of `flow` with `print` is one that was told to come back by `now` (milliseconds).
+    ///
+    /// Of several that look the same the earliest due is redeemed. A call well before any of their times is another
+    /// caller, as long as such look-alikes do come back; else it is one caller that knocks too early.
+    pub(crate) fn recognise(&self, flow: usize, print: u32, now: u64) -> Recognised {
         let range = self.range(flow);
         let start = range.start;
-        self.calls
-            .get(range)?
-            .iter()
-            .enumerate()
-            .filter(|(_, call)| call.print == print && now.saturating_add(EARLY_MS) >= call.back)
-            .min_by_key(|(_, call)| call.due)
-            .map(|(index, _)| Place { flow, call: start.saturating_add(index) })
+        let mine = self.calls.get(range).unwrap_or_default();
+        let mut earliest: Option<(u64, usize, bool)> = None;
+        let mut twins = 0_usize;
+        for (index, call) in mine.iter().enumerate() {
+            twins = twins.saturating_add(usize::from(call.twin));
+            if call.print == print && earliest.is_none_or(|(back, ..)| call.back < back) {
+                earliest = Some((call.back, index, now.saturating_add(EARLY_MS) >= call.back));
+            }
+        }
+        let Some((_, index, expected)) = earliest else { return Recognised::New { twin: false } };
+        let most = self.flows.get(flow).map_or(0, FlowState::most_twins);
+        if expected || twins >= most {
+            Recognised::Returning(Place { flow, call: start.saturating_add(index) })
+        } else {
+            Recognised::New { twin: true }
+        }
     }
 
+    /// Takes a call out of the queue because it was admitted.
+    pub(crate) fn redeem(&mut self, place: Place) {
+        let twin = self.calls.get(place.call).is_some_and(|call| call.twin);
+        self.remove(place);
+        if let Some(state) = self.flows.get_mut(place.flow) {
+            state.returned(twin);
+        }
+    }
+
+    /// Takes a call out of the queue.
     pub(crate) fn remove(&mut self, place: Place) {
         if place.call < self.calls.len() {
             self.calls.remove(place.call);
@@ -220,21 +282,33 @@ impl Queue {
         }
     }
 
-    /// Puts a call at the end of its flow's. `None` when the table is full.
-    pub(crate) fn push(&mut self, flow: usize, call: Call) -> Option<Place> {
+    /// Puts a call at the end of its flow's. When the table is full, the flow with the most calls loses its last one;
+    /// when that is this flow, the call is not remembered.
+    pub(crate) fn push(&mut self, flow: usize, call: Call) {
         if self.calls.len() >= MAX_CALLS {
-            return None;
+            let most =
+                self.flows.iter().enumerate().max_by_key(|(_, state)| state.waiting).map(|(index, _)| index);
+            match most {
+                Some(most) if most != flow => {
+                    let last = self.range(most).end.saturating_sub(1);
+                    self.remove(Place { flow: most, call: last });
+                }
+                _ => return,
+            }
         }
-        let at = self.range(flow).end;
-        let state = self.flows.get_mut(flow)?;
-        state.waiting = state.waiting.checked_add(1)?;
-        self.calls.insert(at.min(self.calls.len()), call);
-        Some(Place { flow, call: at })
+        let at = self.range(flow).end.min(self.calls.len());
+        let Some(state) = self.flows.get_mut(flow).filter(|state| state.waiting < MOST_OF_A_FLOW) else {
+            return;
+        };
+        state.waiting = state.waiting.saturating_add(1);
+        self.calls.insert(at, call);
     }
 
-    /// Forgets bookings whose time is past.
-    pub(crate) fn forget(&mut self, now: u64) {
-        if self.calls.iter().all(|call| call.back.saturating_add(GRACE_MS) >= now) {
+    /// Forgets bookings whose time is past, and ages what flows asked for and received. `now` in milliseconds.
+    pub(crate) fn age(&mut self, now: u64) {
+        self.decay(now);
+        let kept = |call: &Call| call.back.saturating_add(GRACE_MS) >= now;
+        if self.calls.iter().all(kept) {
             return;
         }
         let mut flows = self.flows.iter_mut();
@@ -249,21 +323,61 @@ impl Queue {
                 }
             }
             left = left.saturating_sub(1);
-            let kept = call.back.saturating_add(GRACE_MS) >= now;
+            let kept = kept(call);
             if let (false, Some(state)) = (kept, current.as_mut()) {
                 state.waiting = state.waiting.saturating_sub(1);
-                state.abandoned();
+                state.abandoned(call.twin);
             }
             kept
         });
+    }
+
+    fn decay(&mut self, now: u64) {
+        let due = now / DECAY_MS;
+        if self.flows.is_empty() {
+            self.decays = due;
+        }
+        let missed = due.saturating_sub(self.decays).min(256);
+        self.decays = due.max(self.decays);
+        for _ in 0..missed {
+            for state in &mut self.flows {
+                state.asked = state.asked.saturating_sub(state.asked.div_ceil(1 << DECAY_SHIFT));
+                state.received = state.received.saturating_sub(state.received.div_ceil(1 << DECAY_SHIFT));
+            }
+        }
+    }
+
+    /// Accounts `service` (microseconds of the limit) to a flow and moves virtual time on.
+    pub(crate) fn serve(&mut self, weights: &Weights, flow: usize, service: u64) {
+        let Some(state) = self.flows.get_mut(flow) else { return };
+        let start = state.finish;
+        state.finish = start.saturating_add(weights.of(state).virtual_span(service));
+        state.finish = state.finish.min(self.virtual_time.saturating_add(MOST_AHEAD));
+        state.received = raised(state.received, service);
+        let least = self.flows.iter().filter(|state| state.waiting > 0).map(|state| state.finish).min();
+        self.virtual_time = self.virtual_time.max(least.unwrap_or(start));
+    }
+
+    /// Corrects what was accounted to a flow, without credit for a past in which nothing waited.
+    pub(crate) fn correct(&mut self, weights: &Weights, flow: usize, more: u64, less: u64) {
+        let virtual_time = self.virtual_time;
+        let Some(state) = self.flows.get_mut(flow) else { return };
+        let weight = weights.of(state);
+        state.received = raised(state.received, more).saturating_sub(raised(0, less));
+        let finish =
+            state.finish.saturating_add(weight.virtual_span(more)).saturating_sub(weight.virtual_span(less));
+        state.finish = finish.clamp(virtual_time, virtual_time.saturating_add(MOST_AHEAD));
     }
 
     /// Drops flows that owe nothing and have nothing waiting, and keeps virtual time small.
     pub(crate) fn tidy(&mut self) {
         let virtual_time = self.virtual_time;
         let nobody = self.calls.is_empty();
-        self.flows.retain(|state| {
-            state.waiting > 0 || ((!nobody && state.finish > virtual_time) || state.return_rate < 9_800)
+        self.flows.retain_mut(|state| {
+            state.finish = state.finish.max(virtual_time);
+            let ahead = !nobody && state.finish > virtual_time;
+            let remembered = state.return_rate < ALL_RETURN - ALL_RETURN / 50 || state.trust < FIRST_TRUST;
+            state.waiting > 0 || ahead || (remembered && state.asked > 0)
         });
         if virtual_time > 1 << 45 || self.flows.is_empty() {
             for state in &mut self.flows {
@@ -272,57 +386,4 @@ impl Queue {
             self.virtual_time = 0;
         }
     }
-
-    /// Effective weight of each flow as (numerator, denominator): class weight times its part of the class.
-    pub(crate) fn weights(&self, also: usize) -> Vec<Weight> {
-        let mut totals = [0_u64; 256];
-        for (index, state) in self.flows.iter().enumerate() {
-            let active = state.waiting > 0 || index == also;
-            if let (true, Some(total)) = (active, totals.get_mut(usize::from(state.class))) {
-                *total = total.saturating_add(state.tenant_weight.into());
-            }
-        }
-        self.flows
-            .iter()
-            .map(|state| Weight {
-                of: u64::from(state.class_weight).saturating_mul(state.tenant_weight.into()),
-                over: totals
-                    .get(usize::from(state.class))
-                    .copied()
-                    .unwrap_or(0)
-                    .max(state.tenant_weight.into()),
-            })
-            .collect()
-    }
-}
-
-/// A flow's effective weight, the fraction `of / over`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Weight {
-    of: u64,
-    over: u64,
-}
-
-impl Weight {
-    /// The fraction in millionths.
-    pub(crate) fn parts_per_million(self) -> u64 {
-        self.of.saturating_mul(1_000_000).checked_div(self.over).unwrap_or(0)
-    }
-
-    /// Virtual time for `service` microseconds of the limit.
-    pub(crate) fn virtual_span(self, service: u64) -> u64 {
-        service.saturating_mul(FINE).saturating_mul(self.over).div_ceil(self.of.max(1))
-    }
-
-    /// Service in microseconds of the limit over a span of virtual time.
-    pub(crate) fn service(self, span: u64) -> u64 {
-        let whole = u128::from(span).saturating_mul(u128::from(self.of));
-        let per = u128::from(FINE).saturating_mul(u128::from(self.over.max(1)));
-        u64::try_from(whole.checked_div(per).unwrap_or(0)).unwrap_or(u64::MAX)
-    }
-}
-
-/// `rate` ten-thousandths of `amount`, rounded up.
-pub(crate) fn discounted(amount: u64, rate: u16) -> u64 {
-    amount.saturating_mul(rate.into()).div_ceil(ALL_RETURN.into())
 }

@@ -4,7 +4,8 @@ use crate::units::{Cost, Resource, Timestamp};
 
 use super::ledger::Ledger;
 use super::meter::slot_of;
-use super::queue::{Pricing, amounts_of};
+use super::queue::amounts_of;
+use super::weight::{Pricing, Weights};
 use super::{Policy, Reservation, Settled, Settlement};
 
 /// Settles a reservation: less than reserved goes back to the moment it was taken from (nothing when that moment has
@@ -23,7 +24,9 @@ pub fn settle(
     if ledger.last.saturating_sub(taken_at) >= policy.reservation_ttl.as_micros() {
         return Settled { late: true, ..Settled::default() };
     }
-    ledger.in_flight.end(taken_at, ledger.last, matches!(how, Settlement::Actual(_)));
+    if reservation.cost.concurrency > 0 {
+        ledger.in_flight.end(taken_at, ledger.last, matches!(how, Settlement::Actual(_)));
+    }
     let actual = match how {
         Settlement::Actual(cost) => cost,
         Settlement::Unused => Cost::default(),
@@ -49,19 +52,16 @@ pub fn settle(
     settled
 }
 
-/// Corrects the flow's service by what it really used, while it waits for more.
+/// Corrects the flow's service by what it really used, and learns from the difference.
 fn account(ledger: &mut Ledger, policy: &Policy, reservation: &Reservation, actual: &Cost) {
-    let Ok(flow) = ledger.queue.find(&reservation.flow) else { return };
-    let pricing = Pricing::new(&policy.limits, ledger.in_flight.mean());
+    let pricing = Pricing::new(&policy.limits, 0);
     let reserved = pricing.dominant(&amounts_of(&reservation.cost, &policy.limits));
     let used = pricing.dominant(&amounts_of(actual, &policy.limits));
-    let weight = ledger.queue.weights(flow).get(flow).copied();
-    let (Some(weight), Some(state)) = (weight, ledger.queue.flows.get_mut(flow)) else { return };
-    if state.waiting > 0 {
-        state.finish = state
-            .finish
-            .saturating_add(weight.virtual_span(used.saturating_sub(reserved)))
-            .saturating_sub(weight.virtual_span(reserved.saturating_sub(used)));
+    ledger.usage.settled(reserved, used);
+    if let (false, Ok(flow)) = (ledger.queue.is_empty(), ledger.queue.find(&reservation.flow)) {
+        let weights = Weights::new(&ledger.queue, flow);
+        let (more, less) = (used.saturating_sub(reserved), reserved.saturating_sub(used));
+        ledger.queue.correct(&weights, flow, more, less);
     }
 }
 

@@ -31,14 +31,15 @@ impl InFlight {
         Self { grain: 1_000_000, ttl: 0, counts: [0; RING], head: 0, total: 0, mean: 0 }
     }
 
-    /// Builds from stored parts; counts outside the ring are ignored.
-    pub(crate) fn from_parts(grain: u64, ttl: u64, head: u64, mean: u64) -> Self {
-        Self { grain: grain.max(1), ttl, counts: [0; RING], head, total: 0, mean }
+    /// Builds from stored parts: grain, ttl, mean; as of `now`.
+    pub(crate) fn from_parts([grain, ttl, mean]: [u64; 3], now: u64) -> Self {
+        let grain = grain.max(1);
+        Self { grain, ttl, counts: [0; RING], head: now.checked_div(grain).unwrap_or(0), total: 0, mean }
     }
 
-    /// Stored parts: grain, ttl, head, mean.
-    pub(crate) const fn parts(&self) -> (u64, u64, u64, u64) {
-        (self.grain, self.ttl, self.head, self.mean)
+    /// Stored parts.
+    pub(crate) const fn parts(&self) -> [u64; 3] {
+        [self.grain, self.ttl, self.mean]
     }
 
     /// Live counts as (age in slots, count).
@@ -118,7 +119,9 @@ impl InFlight {
             if candidate > self.head || self.head.saturating_sub(candidate) >= 63 {
                 continue;
             }
-            let Some(cell) = self.counts.get_mut(position(candidate)).filter(|cell| **cell > 0) else { continue };
+            let Some(cell) = self.counts.get_mut(position(candidate)).filter(|cell| **cell > 0) else {
+                continue;
+            };
             *cell = cell.saturating_sub(1);
             self.total = self.total.saturating_sub(1);
             if observed {

@@ -3,7 +3,8 @@
 use crate::units::{PerResource, Resource, Span, Timestamp};
 
 use super::ledger::Ledger;
-use super::queue::Pricing;
+use super::queue::ALL_RETURN;
+use super::weight::Weights;
 use super::{FlowShare, Policy, Standing, Standings, Summary, Upcoming};
 
 /// Limit, remainder and reset of every limited resource. Changes nothing.
@@ -44,26 +45,42 @@ pub fn summary(ledger: &Ledger, policy: &Policy, now: Timestamp, most: usize) ->
         jain_permille: 1_000,
         ..Summary::default()
     };
-    let _pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
-    let weights = ledger.queue.weights(usize::MAX);
-    let waiting = || ledger.queue.flows.iter().zip(&weights).filter(|(state, _)| state.waiting > 0);
-    let total: u64 = waiting().map(|(_, weight)| weight.parts_per_million()).sum();
-    for (state, weight) in waiting().take(most) {
-        let entitled = weight.parts_per_million().saturating_mul(1_000).checked_div(total).unwrap_or(0);
-        let entitled = u32::try_from(entitled).unwrap_or(0);
+    let weights = Weights::new(&ledger.queue, usize::MAX);
+    let waiting = || ledger.queue.flows.iter().filter(|state| state.waiting > 0);
+    let entitled: u64 = waiting().map(|state| weights.of(state).millionths()).sum();
+    let received: u64 = waiting().map(|state| u64::from(state.received)).sum();
+    let (mut sum, mut squares, mut count) = (0_u64, 0_u64, 0_u64);
+    for state in waiting() {
+        let part = |amount: u64, of: u64| amount.saturating_mul(1_000).checked_div(of).unwrap_or(0);
+        let due = part(weights.of(state).millionths(), entitled);
+        let had = part(state.received.into(), received);
+        let ratio = part(had, due.max(1)).min(1_000_000);
+        (sum, squares, count) = (
+            sum.saturating_add(ratio),
+            squares.saturating_add(ratio.saturating_mul(ratio)),
+            count.saturating_add(1),
+        );
+        if summary.flows.len() >= most {
+            continue;
+        }
         summary.flows.push(FlowShare {
             flow: state.flow(),
             waiting: state.waiting.into(),
-            entitled_permille: entitled,
-            received_permille: entitled,
-            returning_permille: u32::from(state.return_rate) / 10,
+            entitled_permille: u32::try_from(due).unwrap_or(0),
+            received_permille: u32::try_from(had).unwrap_or(0),
+            returning_permille: u32::from(state.return_rate).saturating_mul(1_000) >> ALL_RETURN.ilog2(),
         });
+    }
+    if count > 1 && squares > 0 {
+        let jain = u128::from(sum).saturating_mul(u128::from(sum)).saturating_mul(1_000);
+        let jain = jain.checked_div(u128::from(count).saturating_mul(squares.into())).unwrap_or(0);
+        summary.jain_permille = u32::try_from(jain).unwrap_or(1_000).min(1_000);
     }
     let mut calls = ledger.queue.calls.iter();
     let mut upcoming: Vec<Upcoming> = Vec::new();
     for state in &ledger.queue.flows {
         for call in calls.by_ref().take(state.waiting.into()) {
-            let wait = Span::from_micros(call.due.saturating_mul(1_000).saturating_sub(ledger.last));
+            let wait = Span::from_micros(call.due().saturating_mul(1_000).saturating_sub(ledger.last));
             upcoming.push(Upcoming { flow: state.flow(), wait });
         }
     }

@@ -1,0 +1,188 @@
+//! The queue as one call sees it: who goes before it, whether they can still be served in time, and when its turn is.
+
+use crate::units::Cost;
+
+use super::curve::Curve;
+use super::horizon::Horizon;
+use super::ledger::Ledger;
+use super::queue::{ALL_RETURN, Call, FlowState, MEMORY, Place, STEP};
+use super::weight::{Pricing, Weights};
+
+/// Thousandths of a slot that one call holds.
+const WHOLE_SLOT: u64 = 1_000;
+/// Scale of ratios.
+const RATIO_BITS: u32 = 16;
+/// A flow is taken to ask for at most this many times what it asked for lately.
+const GROWTH: u64 = 2;
+
+/// What stands before one call.
+pub(crate) struct Line {
+    /// What this call needs of each resource, exactly.
+    need: [u64; 5],
+    /// What the calls with earlier tags need, by the time they were promised for.
+    earlier: Horizon,
+    /// Sum of the waiting calls before this one, as far as they come back.
+    ahead: [u64; 5],
+    others: Vec<Other>,
+}
+
+/// Another flow that waits.
+struct Other {
+    /// Sum over its waiting calls.
+    sums: [u64; 5],
+    /// The same as time of the limit.
+    dominant: u64,
+    /// Service it is owed before this call's turn beyond what waits now, if it asks for that much.
+    owed: u64,
+    /// Service that its new calls lately asked for.
+    asked: u64,
+}
+
+impl Line {
+    /// The line before a call of flow number `flow` that costs `cost`, standing at `place` if it was told to come.
+    pub(crate) fn new(
+        ledger: &Ledger,
+        pricing: &Pricing,
+        weights: &Weights,
+        flow: usize,
+        place: Option<Place>,
+        cost: &Cost,
+    ) -> Self {
+        let need = [cost.requests, cost.llm_tokens, cost.input, cost.output, WHOLE_SLOT];
+        let amounts =
+            [0, 1, 2, 3].map(|at| need.get(at).map_or(0, |&need| u32::try_from(need).unwrap_or(u32::MAX)));
+        let mut line = Self { need, earlier: Horizon::new(), ahead: [0; 5], others: Vec::new() };
+        let queue = &ledger.queue;
+        let Some(own) = queue.flows.get(flow) else { return line };
+        let now = ledger.last / 1_000;
+        let range = queue.range(flow);
+        let before = place.map_or(range.end, |place| place.call);
+        let own_due = place.and_then(|place| queue.calls.get(place.call)).map_or(u64::MAX, Call::due);
+        let mut ahead = 0_u64;
+        for call in queue.calls.get(range.start..before).unwrap_or_default() {
+            ahead = ahead.saturating_add(returning(pricing.dominant(&call.amounts), own));
+            line.earlier.add(call.due().saturating_sub(now), &call.amounts, own.return_rate);
+            add(&mut line.ahead, &call.amounts, own.return_rate);
+        }
+        let whole = ahead.saturating_add(pricing.dominant(&amounts));
+        let tag = own.finish.saturating_add(weights.of(own).virtual_span(whole));
+        let mut rest = queue.calls.as_slice();
+        for (index, state) in queue.flows.iter().enumerate() {
+            let (calls, after) = rest.split_at_checked(state.waiting.into()).unwrap_or((rest, &[]));
+            rest = after;
+            if index == flow || calls.is_empty() {
+                continue;
+            }
+            let weight = weights.of(state);
+            let owed = weight.service(tag.saturating_sub(state.finish));
+            // Of two calls with the same tag the one that is due first goes first: never each before the other.
+            let surely = owed.saturating_sub(weight.rounding());
+            let maybe = owed.saturating_add(weight.rounding());
+            let mut other = Other {
+                sums: [0; 5],
+                dominant: 0,
+                owed: 0,
+                asked: u64::from(state.asked).saturating_mul(STEP),
+            };
+            let mut waiting = 0_u64;
+            for call in calls {
+                let cost = pricing.dominant(&call.amounts);
+                let served = waiting.saturating_add(cost);
+                if served < surely || (served <= maybe && call.due() < own_due) {
+                    line.earlier.add(call.due().saturating_sub(now), &call.amounts, state.return_rate);
+                    add(&mut line.ahead, &call.amounts, state.return_rate);
+                }
+                waiting = waiting.saturating_add(returning(cost, state));
+                other.dominant = other.dominant.saturating_add(cost);
+                add(&mut other.sums, &call.amounts, ALL_RETURN);
+            }
+            other.owed = owed.saturating_sub(waiting);
+            if other.owed > 0 {
+                line.others.push(other);
+            }
+        }
+        line
+    }
+
+    /// True when after this call every waiting call with an earlier tag can still be served when promised.
+    pub(crate) fn all_kept(&self, ledger: &Ledger, curves: &[Option<Curve>; 5]) -> bool {
+        let scales = [ledger.period, ledger.period, ledger.period, ledger.period, slot_scale(ledger)];
+        let mut sums = [0_u64; 5];
+        for (wait, needs) in self.earlier.iter() {
+            for (sum, &need) in sums.iter_mut().zip(needs) {
+                *sum = sum.saturating_add(need);
+            }
+            let kept = curves.iter().zip(sums).zip(self.need.into_iter().zip(scales)).enumerate().all(
+                |(index, ((curve, sum), (own, scale)))| {
+                    let Some(curve) = curve else { return true };
+                    let others =
+                        if index == 4 { sum.saturating_mul(WHOLE_SLOT) } else { sum } >> ALL_RETURN.ilog2();
+                    let others = ledger.usage.expected(others);
+                    scaled(own.saturating_add(others), scale) <= curve.at(wait)
+                },
+            );
+            if !kept {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Microseconds until this call's turn, if those who wait keep asking as they lately did.
+    pub(crate) fn wait(&self, ledger: &Ledger, curves: &[Option<Curve>; 5]) -> u64 {
+        let mut wait = self.wait_given(ledger, curves, u64::MAX);
+        // What others will ask for until then depends on the wait: from above, two steps come close enough.
+        for _ in 0..2 {
+            wait = self.wait_given(ledger, curves, wait);
+        }
+        wait
+    }
+
+    fn wait_given(&self, ledger: &Ledger, curves: &[Option<Curve>; 5], wait: u64) -> u64 {
+        let mut ahead = self.ahead;
+        for other in &self.others {
+            let grown = u128::from(other.asked).saturating_mul(u128::from(wait.saturating_mul(GROWTH)));
+            let asked = u64::try_from(grown.checked_div(MEMORY.into()).unwrap_or(0)).unwrap_or(u64::MAX);
+            let service = other.owed.min(asked);
+            let ratio =
+                (u128::from(service) << RATIO_BITS).checked_div(other.dominant.max(1).into()).unwrap_or(0);
+            for (sum, &amount) in ahead.iter_mut().zip(&other.sums) {
+                let part = u128::from(amount).saturating_mul(ratio) >> RATIO_BITS;
+                *sum = sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
+            }
+        }
+        let slots = slot_scale(ledger);
+        let scales = [ledger.period, ledger.period, ledger.period, ledger.period, slots];
+        let mut turn = 0_u64;
+        for (curve, ((ahead, own), scale)) in curves.iter().zip(ahead.into_iter().zip(self.need).zip(scales))
+        {
+            if let Some(curve) = curve {
+                let ahead = ledger.usage.expected(ahead);
+                turn = turn.max(curve.wait_for(scaled(ahead, scale), scaled(own, scale)));
+            }
+        }
+        turn
+    }
+}
+
+/// Scale of the slots' curve per thousandth of a slot.
+fn slot_scale(ledger: &Ledger) -> u64 {
+    ledger.in_flight.mean().div_ceil(WHOLE_SLOT).max(1)
+}
+
+fn returning(cost: u64, state: &FlowState) -> u64 {
+    cost.saturating_mul(state.return_rate.into()) >> ALL_RETURN.ilog2()
+}
+
+fn add(sums: &mut [u64; 5], amounts: &[u32; 4], rate: u16) {
+    let [requests, llm_tokens, input, output, slots] = sums;
+    let part = |amount: u64| amount.saturating_mul(rate.into()) >> ALL_RETURN.ilog2();
+    for (sum, &amount) in [requests, llm_tokens, input, output].into_iter().zip(amounts) {
+        *sum = sum.saturating_add(part(amount.into()));
+    }
+    *slots = slots.saturating_add(part(WHOLE_SLOT));
+}
+
+fn scaled(amount: u64, scale: u64) -> i64 {
+    i64::try_from(amount.saturating_mul(scale)).unwrap_or(i64::MAX)
+}
