@@ -365,3 +365,93 @@ mod schema {
         }
     }
 }
+
+mod reference {
+    use super::*;
+    use serde_json::Value;
+    use std::collections::BTreeMap;
+
+    /// Every key of the schema with its definition, written as in the reference.
+    fn keys(schema: &Value, at: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
+        let mut at = at.clone();
+        if let Some(reference) = at.get("$ref").and_then(Value::as_str) {
+            let target = schema.pointer(reference.trim_start_matches('#')).unwrap();
+            for (key, value) in target.as_object().unwrap() {
+                at.as_object_mut().unwrap().entry(key).or_insert_with(|| value.clone());
+            }
+        }
+        for (name, definition) in at.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            keys(schema, definition, &path, found);
+        }
+        if let Some(definition @ Value::Object(_)) = at.get("additionalProperties") {
+            keys(schema, definition, &format!("{path}.<name>"), found);
+        }
+        if let Some(items) = at.get("items") {
+            keys(schema, items, &format!("{path}[]"), found);
+        }
+        for choice in at.get("oneOf").and_then(Value::as_array).into_iter().flatten() {
+            keys(schema, choice, path, found);
+        }
+        let is_key = !path.is_empty() && !path.ends_with(">") && !path.ends_with(']');
+        if is_key {
+            found.insert(path.to_owned(), at);
+        }
+    }
+
+    /// The rows of the reference's tables: key to (type, default).
+    fn rows() -> BTreeMap<String, (String, String)> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut rows = BTreeMap::new();
+        for line in text.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<_> = line.split('|').map(str::trim).collect();
+            let key = cells[1].trim_matches('`').to_owned();
+            let before = rows.insert(key, (cells[2].to_owned(), cells[3].to_owned()));
+            assert_eq!(before, None, "{line}");
+        }
+        rows
+    }
+
+    #[test]
+    fn the_reference_names_every_key_with_its_range_and_default() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy/backpressure.schema.json");
+        let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let mut keys_found = BTreeMap::new();
+        keys(&schema, &schema, "", &mut keys_found);
+        let rows = rows();
+        let names = |list: Vec<&String>| list.into_iter().cloned().collect::<Vec<_>>();
+        assert_eq!(names(keys_found.keys().collect()), names(rows.keys().collect()));
+        for (key, definition) in keys_found {
+            let (kind, default) = &rows[&key];
+            if let (Some(low), Some(high)) = (definition.get("minimum"), definition.get("maximum")) {
+                assert!(kind.contains(&format!("{low} to {high}")), "{key}: {kind}");
+            }
+            let most = ["maxProperties", "maxItems"].iter().find_map(|name| definition.get(*name));
+            assert!(most.is_none_or(|most| kind.contains(&most.to_string())), "{key}: {kind}");
+            for word in definition.get("enum").and_then(Value::as_array).into_iter().flatten() {
+                assert!(kind.contains(&format!("`{}`", word.as_str().unwrap())), "{key}: {kind}");
+            }
+            let stated = match definition.get("default") {
+                Some(Value::String(word)) => word.clone(),
+                Some(other) => other.to_string(),
+                None => continue,
+            };
+            // Weights in a pool fall back to the general ones, which have the default.
+            let inherited = default == "the general one";
+            assert!(inherited || *default == format!("`{stated}`"), "{key}: {default}, schema {stated}");
+        }
+    }
+
+    #[test]
+    fn every_example_in_the_reference_is_accepted() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let examples: Vec<_> =
+            text.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+        assert_eq!(examples.len(), 2);
+        for example in examples {
+            parse(example.as_bytes()).unwrap();
+        }
+    }
+}
