@@ -1,0 +1,45 @@
+//! Named causes of everything that did not go as planned. Each is a counter, a rate-limited log line and a row in
+//! `docs/failure-modes.md`.
+
+macro_rules! anomalies {
+    ($($variant:ident, $name:literal, $text:literal;)*) => {
+        /// Something that did not go as planned; calls pass all the same.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Anomaly {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl Anomaly {
+            /// Every cause.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Value of the `reason` label.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What happened, for the log.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+anomalies! {
+    CasExhausted, "cas_exhausted", "other workers kept changing the ledger; the call passed and is charged later";
+    LedgerCorrupt, "ledger_corrupt", "the shared ledger was not ours or damaged; the call passed and the ledger starts anew";
+    LedgerNewer, "ledger_newer", "the shared ledger was written by a newer version; the call passed and the ledger was left alone";
+    HostCallFailed, "host_call_failed", "a host call failed; the call passed";
+    ClockMissing, "clock_missing", "the host gave no time; the call passed";
+    BodyUnreadable, "body_unreadable", "the request body was not readable JSON; priced by its length";
+    BodyTruncated, "body_truncated", "the request body was longer than what is read; priced from its beginning and its length";
+    UsageMissing, "usage_missing", "the response stated no usable usage; settled from estimates";
+    UsageUnreadable, "usage_unreadable", "the response was encoded in a way that cannot be read; settled from the reserve";
+    StreamError, "stream_error", "the upstream reported an error inside a response";
+    SettleDeferred, "settle_deferred", "a settlement could not be written at once and is tried again at the tick";
+    SettleLate, "settle_late", "a call ended after its reservation had expired at its estimate";
+    OwedDropped, "owed_dropped", "too many writes were waiting; one was given up";
+    SuggestionUnreadable, "suggestion_unreadable", "the learned output sizes were not readable and start anew";
+    ReplyFailed, "reply_failed", "the host did not send a refusal; the call passed";
+}

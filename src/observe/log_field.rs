@@ -1,0 +1,88 @@
+//! The access-log field: filter state `wasm.backpressure`, compact JSON.
+
+use core::fmt::Write as _;
+
+/// What one call's log field says.
+#[derive(Clone, Copy, Debug)]
+pub struct LogField<'a> {
+    /// The decision's name.
+    pub decision: &'a str,
+    /// Why, when it was not simply admitted.
+    pub reason: Option<&'a str>,
+    /// Pool name.
+    pub pool: &'a str,
+    /// Class name.
+    pub class: &'a str,
+    /// Configured tenant name, or `other`.
+    pub tenant: &'a str,
+    /// LLM tokens reserved.
+    pub reserved: u64,
+    /// LLM tokens used; `None` until settled.
+    pub used: Option<u64>,
+    /// Time waited inside Envoy, or told to the caller, in ms.
+    pub wait_ms: u64,
+}
+
+impl LogField<'_> {
+    /// The field as JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = String::with_capacity(160);
+        out.push_str("{\"decision\":");
+        quote(&mut out, self.decision);
+        if let Some(reason) = self.reason {
+            out.push_str(",\"reason\":");
+            quote(&mut out, reason);
+        }
+        for (name, value) in [("pool", self.pool), ("class", self.class), ("tenant", self.tenant)] {
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            quote(&mut out, value);
+        }
+        let _ = write!(out, ",\"reserved\":{}", self.reserved);
+        if let Some(used) = self.used {
+            let _ = write!(out, ",\"used\":{used}");
+        }
+        let _ = write!(out, ",\"wait_ms\":{}}}", self.wait_ms);
+        out
+    }
+}
+
+/// Appends `text` as a JSON string.
+pub fn quote(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if u32::from(c) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_json_whatever_the_names_hold() {
+        let field = LogField {
+            decision: "denied",
+            reason: Some("exhausted"),
+            pool: "a\"b\\\n",
+            class: "high",
+            tenant: "other",
+            reserved: 12,
+            used: None,
+            wait_ms: 900,
+        };
+        let value: serde_json::Value = serde_json::from_str(&field.to_json()).unwrap();
+        assert_eq!(value["pool"], "a\"b\\\n");
+        assert_eq!(value["wait_ms"], 900);
+        assert!(value.get("used").is_none());
+    }
+}
