@@ -1,1 +1,0 @@
-//! One call as a state machine.

@@ -1,0 +1,358 @@
+//! From the body to a verdict: price it, ask the gate, and park, deny or forward.
+
+use std::rc::Rc;
+
+use super::gatekeeper::anomaly_of;
+use super::{Claim, Env, Head, Phase, Priced, Session};
+use crate::config::{Mode, OutputReserve, Pool};
+use crate::cost::dialect::{Dialect, Endpoint, Operation};
+use crate::cost::price;
+use crate::cost::request::{self, BodySeen, RequestFacts};
+use crate::cost::usage::Usage;
+use crate::gate::{Ask, Booking, Decision, Standings, WaitReason};
+use crate::hash;
+use crate::observe::{Anomaly, Decided, LlmTokenKind};
+use crate::pool::{self, CallSite};
+use crate::reply::{self, Answer};
+use crate::units::{Cost, Span, Timestamp};
+
+/// Body bytes that tell two calls of one flow apart; more would cost time and tell nothing new.
+const FINGERPRINT_BYTES: usize = 16 * 1_024;
+/// A wait shorter than the clock's and the tick's grain is not worth telling.
+const SHORTEST_WAIT: Span = Span::from_millis(1);
+
+/// Keep fingerprints and model names apart from other uses of the hash.
+const BODY_SEED: u64 = 0x6270_2e62_6f64_7900;
+const MODEL_SEED: u64 = 0x6270_2e6d_6f64_656c;
+
+/// What is to be done with a call.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Let it go on.
+    Forward(Forward),
+    /// Hold it until `due`, then ask again.
+    Park {
+        /// When to try it.
+        due: Timestamp,
+    },
+    /// Answer it from here.
+    Answer(Answer),
+}
+
+/// How a call goes on.
+#[derive(Debug, Default)]
+pub struct Forward {
+    /// Ask the upstream for an uncompressed answer.
+    pub force_identity: bool,
+    /// Send this body in place of the caller's.
+    pub body: Option<Vec<u8>>,
+}
+
+/// How much of the body a decision rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// All of it.
+    Whole,
+    /// Its beginning; more will pass later.
+    Beginning,
+}
+
+impl Session {
+    /// Decides an undecided call from its body, of which `arrived` bytes came so far; `body` may hold fewer.
+    pub fn decide(&mut self, body: &[u8], arrived: usize, seen: Seen, env: &mut Env<'_>) -> Verdict {
+        let plan = Rc::clone(&self.plan);
+        let Some(head) = self.head.as_ref() else {
+            self.phase = Phase::Passed;
+            return Verdict::Forward(Forward::default());
+        };
+        let body_seen = match seen {
+            Seen::Whole => BodySeen::Complete,
+            Seen::Beginning => BodySeen::Prefix { declared_len: head.content_length },
+        };
+        let by_path = head.endpoint.clone().unwrap_or_else(|| unknown_endpoint(Dialect::OpenAi));
+        let mut facts = if head.encoded {
+            request::read_request(&by_path, body, body_seen)
+        } else {
+            request::read_request(&by_path, body, body_seen)
+        };
+        let model = facts.model.clone().or_else(|| by_path.path_model.clone());
+        let site = CallSite { host: &head.host, path: &head.path, model: model.as_deref() };
+        let Some((index, pool)) = pool::find(&plan.config, &site) else {
+            env.recorder.unmatched();
+            self.phase = Phase::Passed;
+            return Verdict::Forward(Forward::default());
+        };
+        self.body_seen = u64::try_from(arrived.max(body.len())).unwrap_or(u64::MAX);
+        self.body_assumed = match seen {
+            Seen::Whole => self.body_seen,
+            Seen::Beginning => head.content_length.unwrap_or(self.body_seen).max(self.body_seen),
+        };
+        if !facts.readable {
+            env.recorder.anomaly(if seen == Seen::Whole {
+                Anomaly::BodyUnreadable
+            } else {
+                Anomaly::BodyTruncated
+            });
+        }
+        let endpoint = Endpoint { dialect: pool.provider.unwrap_or(by_path.dialect), ..by_path };
+        let model_hash =
+            model.as_deref().map_or(0, |name| hash::hash64(MODEL_SEED, name.to_ascii_lowercase().as_bytes()));
+        facts.model = model;
+        let estimated_input = facts.input_llm_tokens;
+        facts.input_llm_tokens = env.suggestions.corrected_input(index, model_hash, facts.input_llm_tokens);
+        let output = output_reserve(pool, index, model_hash, head, &facts, env);
+        let flow = pool.flow(&head.identity);
+        let fingerprint = fingerprint(head, body, self.body_assumed);
+        let (cost, too_large) = match price::reserve(pool, &facts, output) {
+            Ok(cost) => (cost, None),
+            Err(exceeds) => (Cost::default(), Some(exceeds)),
+        };
+        self.reserved = cost.llm_tokens;
+        let ask = Ask { flow, cost, fingerprint, max_told: plan.config.max_retry_after };
+        let inject =
+            pool.inject_stream_usage && seen == Seen::Whole && !head.encoded && plan.config.hold_headers;
+        self.replacement = if inject { request::inject_stream_usage(body) } else { None };
+        self.labels.pool = index;
+        self.priced = Some(Priced {
+            pool: index,
+            endpoint,
+            facts,
+            ask,
+            model_hash,
+            estimated_input,
+            output_reserve: output,
+        });
+        if let Some(exceeds) = too_large {
+            return self.too_large(&exceeds, env);
+        }
+        self.ask_gate(seen == Seen::Whole, env)
+    }
+
+    /// Asks again for a parked call.
+    pub fn decide_parked(&mut self, env: &mut Env<'_>) -> Verdict {
+        self.ask_gate(true, env)
+    }
+
+    fn ask_gate(&mut self, may_park: bool, env: &mut Env<'_>) -> Verdict {
+        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
+            return Verdict::Forward(Forward::default());
+        };
+        let shadow = self.plan.config.mode == Mode::Shadow;
+        match env.gate.admit(env.store, pool, &ask, shadow, env.now) {
+            Ok((Decision::Admit(reservation), standings)) => {
+                self.claim = Claim::Held(reservation);
+                self.standings = standings;
+                self.forward(
+                    if self.parked_since().is_some() { Decided::Parked } else { Decided::Admitted },
+                    env,
+                )
+            }
+            Ok((Decision::Wait(booking, reason), standings)) => {
+                self.standings = standings;
+                if shadow {
+                    self.reason = Some(reply::reason_name(reason));
+                    return self.forward(Decided::ShadowDenied, env);
+                }
+                self.wait_for(booking, reason, may_park, env)
+            }
+            Err(error) => {
+                env.recorder.anomaly(anomaly_of(&error));
+                self.claim = env.gate.owe_charge(pool, &ask, env.recorder);
+                self.reason = Some(anomaly_of(&error).name());
+                self.forward(Decided::FailedOpen, env)
+            }
+        }
+    }
+
+    /// Lets a call pass that cannot be decided at all, for example because the host gave no time.
+    pub fn fail_open(&mut self, cause: Anomaly, env: &mut Env<'_>) -> Verdict {
+        env.recorder.anomaly(cause);
+        self.phase = Phase::Passed;
+        Verdict::Forward(Forward::default())
+    }
+
+    const fn parked_since(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Parked { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Forgets the booking of a parked call whose turn passed by an early try; used when it leaves.
+    pub(crate) const fn take_booking(&mut self) -> Option<Booking> {
+        self.booking.take()
+    }
+
+    fn forward(&mut self, decided: Decided, env: &mut Env<'_>) -> Verdict {
+        if let Some(since) = self.parked_since() {
+            self.wait = env.now.since(since);
+            env.recorder.waited(self.labels(), self.wait.as_millis_ceil());
+        }
+        self.booking = None;
+        self.decide_as(decided, env);
+        env.recorder.llm_tokens(self.labels(), LlmTokenKind::Reserved, self.reserved);
+        self.phase = Phase::Forwarded;
+        Verdict::Forward(Forward {
+            force_identity: self.plan.config.force_identity_encoding,
+            body: self.replacement.take(),
+        })
+    }
+
+    fn decide_as(&mut self, decided: Decided, env: &mut Env<'_>) {
+        self.decided = Some(decided);
+        env.recorder.decided(self.labels(), decided);
+    }
+
+    /// Parks the call when its turn is near enough, else denies it with its booking.
+    fn wait_for(
+        &mut self,
+        booking: Booking,
+        reason: WaitReason,
+        may_park: bool,
+        env: &mut Env<'_>,
+    ) -> Verdict {
+        let since = self.parked_since().unwrap_or(env.now);
+        let due = env.now.after(booking.wait.max(SHORTEST_WAIT));
+        let patience = self.pool_config().map_or(Span::ZERO, |pool| pool.max_wait(booking.flow.class));
+        self.reason = Some(reply::reason_name(reason));
+        if may_park && due <= since.after(patience) {
+            self.booking = Some(booking);
+            self.phase = Phase::Parked { since, due };
+            return Verdict::Park { due };
+        }
+        self.deny(booking, reason, env)
+    }
+
+    /// Denies a call that would have been parked, for example because too many are.
+    pub fn deny_instead_of_park(&mut self, env: &mut Env<'_>) -> Verdict {
+        let Some(mut booking) = self.booking else { return Verdict::Forward(Forward::default()) };
+        if let Phase::Parked { due, .. } = self.phase {
+            booking.wait = due.since(env.now);
+            booking.told = booking.wait;
+        }
+        self.deny(booking, WaitReason::Exhausted, env)
+    }
+
+    fn deny(&mut self, booking: Booking, reason: WaitReason, env: &mut Env<'_>) -> Verdict {
+        self.booking = None;
+        self.phase = Phase::Answered;
+        self.wait = booking.told;
+        self.reason = Some(reply::reason_name(reason));
+        self.decide_as(Decided::Denied, env);
+        let plan = Rc::clone(&self.plan);
+        let (Some(pool), Some(priced)) = (self.pool_config(), self.priced.as_ref()) else {
+            return Verdict::Forward(Forward::default());
+        };
+        let told = booking.told.max(SHORTEST_WAIT);
+        let max_told = plan.config.max_retry_after;
+        Verdict::Answer(reply::denied(pool, priced.endpoint.dialect, reason, told, max_told, &self.standings))
+    }
+
+    fn too_large(&mut self, exceeds: &price::ExceedsLimit, env: &mut Env<'_>) -> Verdict {
+        let Some(pool) = self.pool() else { return Verdict::Forward(Forward::default()) };
+        self.reason = Some("exceeds_limit");
+        if self.plan.config.mode == Mode::Shadow {
+            return self.forward(Decided::ShadowDenied, env);
+        }
+        self.standings = env.gate.standings(env.store, pool, env.now);
+        self.decide_as(Decided::TooLarge, env);
+        self.phase = Phase::Answered;
+        let (Some(pool), Some(priced)) = (self.pool_config(), self.priced.as_ref()) else {
+            return Verdict::Forward(Forward::default());
+        };
+        Verdict::Answer(reply::too_large(pool, priced.endpoint.dialect, exceeds, &self.standings))
+    }
+
+    /// The host would not send the refusal: the call passes, uncharged, and is counted.
+    pub fn reply_failed(&mut self, env: &mut Env<'_>) {
+        env.recorder.anomaly(Anomaly::ReplyFailed);
+        self.phase = Phase::Passed;
+    }
+
+    fn pool_config(&self) -> Option<&Pool> {
+        self.priced.as_ref().and_then(|priced| self.plan.config.pools.get(priced.pool))
+    }
+
+    /// Counts body bytes that pass after an early decision.
+    pub fn body_passed(&mut self, bytes: u64) {
+        self.body_seen = self.body_seen.saturating_add(bytes);
+    }
+
+    /// Charges what came beyond the length the price rests on; call it at the end of the request body.
+    pub fn charge_excess(&mut self, env: &mut Env<'_>) {
+        if self.phase != Phase::Forwarded || self.body_seen <= self.body_assumed {
+            return;
+        }
+        let Some(priced) = &self.priced else { return };
+        let Some(pool) = self.plan.config.pools.get(priced.pool) else { return };
+        let excess = self.body_seen.saturating_sub(self.body_assumed);
+        let llm_tokens = scaled(priced.facts.input_llm_tokens, excess, self.body_assumed.max(1));
+        self.body_assumed = self.body_seen;
+        let usage = Usage { input: Some(llm_tokens), ..Usage::default() };
+        let whole = price::actual(pool, &usage);
+        // The call itself was counted when it was admitted.
+        let cost = Cost { requests: 0, concurrency: 0, ..whole };
+        let ask = Ask { cost, ..priced.ask };
+        let index = priced.pool;
+        self.extra = env.gate.charge(env.store, index, &ask, env.now, env.recorder);
+        env.recorder.llm_tokens(self.labels(), LlmTokenKind::Reserved, cost.llm_tokens);
+        self.reserved = self.reserved.saturating_add(cost.llm_tokens);
+        if let Some(priced) = &mut self.priced {
+            priced.facts.input_llm_tokens = priced.facts.input_llm_tokens.saturating_add(llm_tokens);
+        }
+    }
+
+    /// What the caller may be told of the limits.
+    pub const fn standings(&self) -> &Standings {
+        &self.standings
+    }
+}
+
+/// `amount * part / whole`, rounded up, without overflow.
+fn scaled(amount: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(amount).saturating_mul(u128::from(part));
+    u64::try_from(product.div_ceil(u128::from(whole.max(1)))).unwrap_or(u64::MAX)
+}
+
+/// Output to reserve: the declared cap, or what recent outputs suggest when that is less.
+fn output_reserve(
+    pool: &Pool,
+    index: usize,
+    model_hash: u64,
+    head: &Head,
+    facts: &RequestFacts,
+    env: &mut Env<'_>,
+) -> u64 {
+    if !facts.generates_output {
+        return 0;
+    }
+    let fallback =
+        facts.declared_output.unwrap_or_else(|| pool.default_output_llm_tokens.saturating_mul(facts.answers));
+    match pool.output_reserve {
+        OutputReserve::MaxTokens => fallback,
+        OutputReserve::Learned => match env.suggestions.output(index, model_hash, head.identity.tenant.0) {
+            Some(suggested) => facts.declared_output.map_or(suggested, |declared| declared.min(suggested)),
+            None => fallback,
+        },
+    }
+}
+
+/// The same body of the same flow coming back is the same call.
+fn fingerprint(head: &Head, body: &[u8], assumed: u64) -> u64 {
+    let beginning = body.get(..FINGERPRINT_BYTES.min(body.len())).unwrap_or(body);
+    let end = body.get(body.len().saturating_sub(FINGERPRINT_BYTES)..).unwrap_or_default();
+    let parts = [
+        u64::from(head.identity.class.0),
+        u64::from(head.identity.tenant.0),
+        assumed,
+        hash::hash64(BODY_SEED, &head.path),
+        hash::hash64(BODY_SEED, beginning),
+        if body.len() > FINGERPRINT_BYTES { hash::hash64(BODY_SEED, end) } else { 0 },
+    ];
+    parts.into_iter().fold(BODY_SEED, hash::combine)
+}
+
+/// What is taken of a path that no dialect knows.
+const fn unknown_endpoint(dialect: Dialect) -> Endpoint {
+    Endpoint { dialect, shape: dialect, operation: Operation::Chat, path_model: None, path_streams: None }
+}

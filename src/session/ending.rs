@@ -1,0 +1,176 @@
+//! Settlement: the real cost in place of the reserved one, exactly once, however the call ends.
+
+use super::gatekeeper::Lesson;
+use super::response::Origin;
+use super::{Claim, Env, Phase, Priced, Session};
+use crate::cost::price;
+use crate::cost::usage::{self, Report, Usage};
+use crate::gate::Settlement;
+use crate::observe::{Anomaly, LlmTokenKind};
+use crate::units::Cost;
+
+/// What a call used, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Used {
+    usage: Usage,
+    /// The provider stated it; else it rests on estimates.
+    stated: bool,
+}
+
+impl Session {
+    /// Ends the call: settles, or frees the place of one that still waited. Further calls do nothing.
+    pub fn end(&mut self, env: &mut Env<'_>) {
+        match self.phase {
+            Phase::Forwarded => self.settle(env),
+            Phase::Parked { .. } => {
+                if let (Some(booking), Some(pool)) = (self.take_booking(), self.pool()) {
+                    env.gate.cancel(env.store, pool, booking, env.now, env.recorder);
+                }
+            }
+            Phase::Passed | Phase::Undecided | Phase::Answered | Phase::Settled => {}
+        }
+        self.phase = Phase::Settled;
+    }
+
+    fn settle(&mut self, env: &mut Env<'_>) {
+        let report = self.response.meter.take().map(|mut meter| meter.finish());
+        let Some(priced) = self.priced.take() else { return };
+        let claim = core::mem::replace(&mut self.claim, Claim::None);
+        let extra = core::mem::replace(&mut self.extra, Claim::None);
+        let how = self.account(&priced, report.as_ref(), env);
+        let lesson = self.lesson(priced.pool, report.as_ref(), env);
+        env.gate.settle(env.store, priced.pool, claim, how, lesson, env.now, env.recorder);
+        // The whole real cost stands on the first claim, so what was added for late body bytes goes back.
+        env.gate.settle(
+            env.store,
+            priced.pool,
+            extra,
+            Settlement::Unused,
+            Lesson::None,
+            env.now,
+            env.recorder,
+        );
+        self.priced = Some(priced);
+    }
+
+    /// What the end of this call teaches about the provider.
+    fn lesson(&self, pool: usize, report: Option<&Report>, env: &mut Env<'_>) -> Lesson {
+        let Some(learn) = self.plan.config.pools.get(pool).map(|pool| pool.learn) else {
+            return Lesson::None;
+        };
+        if self.response.origin != Origin::Upstream {
+            return Lesson::None;
+        }
+        let error = report.and_then(|report| report.error.as_ref());
+        let throttle = match (self.response.throttle, error) {
+            (Some(throttle), Some(error)) => Some(throttle.refined_by(error)),
+            (Some(throttle), None) => Some(throttle),
+            (None, Some(error)) => error.throttle(),
+            (None, None) => None,
+        };
+        match throttle {
+            Some(throttle) => {
+                env.recorder.upstream_throttled(pool);
+                Lesson::Refusal(throttle, learn, self.plan.config.max_retry_after)
+            }
+            None if self.response.status < 400 && error.is_none() => Lesson::Success(learn),
+            None => Lesson::None,
+        }
+    }
+
+    /// Works out what the call used and counts it.
+    fn account(&mut self, priced: &Priced, report: Option<&Report>, env: &mut Env<'_>) -> Settlement {
+        if self.response.origin == Origin::NeverReached {
+            self.used_llm_tokens = Some(0);
+            return Settlement::Unused;
+        }
+        if report.is_some_and(|report| report.error.is_some()) && self.response.status < 400 {
+            env.recorder.anomaly(Anomaly::StreamError);
+        }
+        let Some(used) = self.used(priced, report) else {
+            // Failed without usage: the provider counted a request, not LLM tokens.
+            self.used_llm_tokens = Some(0);
+            return Settlement::Actual(Cost { requests: 1, concurrency: 1, ..Cost::default() });
+        };
+        if let (false, true, Some(cause)) =
+            (used.stated, self.response.complete, report.and_then(|report| report.anomaly))
+        {
+            env.recorder.anomaly(match cause {
+                usage::Anomaly::UsageMissing => Anomaly::UsageMissing,
+                usage::Anomaly::UnreadableEncoding | usage::Anomaly::Damaged => Anomaly::UsageUnreadable,
+            });
+        }
+        self.count_usage(priced, &used, env);
+        match self.plan.config.pools.get(priced.pool) {
+            Some(pool) => Settlement::Actual(price::actual(pool, &used.usage)),
+            None => Settlement::Actual(priced.ask.cost),
+        }
+    }
+
+    /// `None`: nothing but the request counts.
+    fn used(&self, priced: &Priced, report: Option<&Report>) -> Option<Used> {
+        let stated = report.and_then(|report| report.usage).or(self.response.header_usage);
+        let failed = self.response.status >= 400 || self.response.origin == Origin::Lost;
+        if failed && stated.is_none() {
+            return None;
+        }
+        let seen = report.map_or(0, |report| report.output_seen);
+        let output = match stated.and_then(|usage| usage.output) {
+            Some(output) if self.response.complete => output,
+            // A stream that was cut may have stated only its beginning.
+            Some(output) => output.max(seen),
+            None => seen,
+        };
+        let input = stated.and_then(|usage| usage.input).unwrap_or(priced.facts.input_llm_tokens);
+        let base = stated.unwrap_or_default();
+        Some(Used {
+            usage: Usage { input: Some(input), output: Some(output), ..base },
+            stated: stated.is_some_and(|usage| usage.input.is_some() || usage.output.is_some()),
+        })
+    }
+
+    fn count_usage(&mut self, priced: &Priced, used: &Used, env: &mut Env<'_>) {
+        let labels = self.labels();
+        let input = used.usage.input.unwrap_or(0);
+        let output = used.usage.output.unwrap_or(0);
+        let cached = used.usage.cached_input.min(input);
+        self.used_llm_tokens = Some(input.saturating_add(output));
+        env.recorder.llm_tokens(labels, LlmTokenKind::Input, input.saturating_sub(cached));
+        env.recorder.llm_tokens(labels, LlmTokenKind::Cached, cached);
+        env.recorder.llm_tokens(labels, LlmTokenKind::Output, output);
+        if !used.stated {
+            return;
+        }
+        if let Some(error) = permille_off(priced.facts.input_llm_tokens, input) {
+            env.recorder.estimate_error(priced.pool, error);
+        }
+        if self.response.complete {
+            let tenant = priced.ask.flow.tenant.0;
+            env.suggestions.record(
+                priced.pool,
+                priced.model_hash,
+                tenant,
+                priced.estimated_input,
+                input,
+                output,
+            );
+        }
+    }
+}
+
+/// How far `estimate` is from `real`, in thousandths of `real`; `None` when nothing is known of it.
+fn permille_off(estimate: u64, real: u64) -> Option<u64> {
+    estimate.abs_diff(real).saturating_mul(1_000).checked_div(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::permille_off;
+
+    #[test]
+    fn estimate_errors_are_thousandths_of_the_real_amount() {
+        assert_eq!(permille_off(90, 100), Some(100));
+        assert_eq!(permille_off(150, 100), Some(500));
+        assert_eq!(permille_off(5, 0), None);
+    }
+}

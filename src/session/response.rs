@@ -1,0 +1,129 @@
+//! What the upstream answers: status, limit headers, usage.
+
+use super::gatekeeper::anomaly_of;
+use super::head::{Headers, first};
+use super::{Env, Meter, Phase, Session};
+use crate::cost::usage::{ResponseHead, ResponseMeter, Usage};
+use crate::gate::adopt_remaining;
+use crate::units::Resource;
+use crate::upstream::Throttle;
+use crate::upstream::headers::ProviderHeaders;
+
+/// Who produced a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing came.
+    #[default]
+    None,
+    /// The provider.
+    Upstream,
+    /// This Envoy, before the provider was reached.
+    NeverReached,
+    /// This Envoy, after the call had been sent to the provider and nothing usable came back.
+    Lost,
+    /// This Envoy, because the provider took too long; it may well be working on the call.
+    TimedOut,
+}
+
+/// What is known of a call's response.
+#[derive(Debug, Default)]
+pub struct ResponseState {
+    pub(super) origin: Origin,
+    pub(super) status: u16,
+    pub(super) meter: Meter,
+    pub(super) complete: bool,
+    pub(super) throttle: Option<Throttle>,
+    pub(super) header_usage: Option<Usage>,
+}
+
+/// Tells from `%RESPONSE_CODE_DETAILS%` who answered; the names are Envoy's.
+pub fn origin_of(details: &[u8]) -> Origin {
+    let starts = |prefix: &[u8]| details.starts_with(prefix);
+    let has = |part: &[u8]| details.windows(part.len()).any(|window| window == part);
+    if details.is_empty() || starts(b"via_upstream") {
+        Origin::Upstream
+    } else if starts(b"upstream_reset_before_response_started") {
+        if has(b"connection_failure") || has(b"connection_timeout") || has(b"overflow") {
+            Origin::NeverReached
+        } else {
+            Origin::Lost
+        }
+    } else if starts(b"upstream_reset_after_response_started") {
+        Origin::Upstream
+    } else if has(b"timeout") {
+        Origin::TimedOut
+    } else {
+        Origin::NeverReached
+    }
+}
+
+impl Session {
+    /// True when response callbacks matter to this call.
+    pub fn reads_response(&self) -> bool {
+        self.phase == Phase::Forwarded
+    }
+
+    /// Takes in the response headers. `details` is `%RESPONSE_CODE_DETAILS%` so far; `ends`: no body follows.
+    pub fn response_head(&mut self, headers: &Headers<'_>, details: &[u8], ends: bool, env: &mut Env<'_>) {
+        if !self.reads_response() {
+            return;
+        }
+        let status =
+            first(headers, ":status").and_then(|value| core::str::from_utf8(value).ok()?.parse().ok());
+        self.response.status = status.unwrap_or(0);
+        self.response.origin = origin_of(details);
+        if self.response.origin != Origin::Upstream {
+            return;
+        }
+        let mut provider = ProviderHeaders::new(env.now);
+        for (name, value) in headers {
+            provider.see(name, value);
+        }
+        self.response.throttle = provider.throttle(self.response.status);
+        self.response.header_usage = provider.usage();
+        self.adopt(&provider, env);
+        let Some(priced) = &self.priced else { return };
+        if !ends {
+            self.response.meter = Some(Box::new(ResponseMeter::new(&ResponseHead {
+                content_type: first(headers, "content-type").unwrap_or_default(),
+                content_encoding: first(headers, "content-encoding").unwrap_or_default(),
+                failed: self.response.status >= 400,
+                streams: priced.facts.streams,
+                model: priced.facts.model.as_deref().unwrap_or_default().as_bytes(),
+            })));
+        }
+    }
+
+    /// Adopts the provider's remaining amounts where they are lower than ours.
+    fn adopt(&self, provider: &ProviderHeaders, env: &mut Env<'_>) {
+        let Some(priced) = &self.priced else { return };
+        let learns = self.plan.config.pools.get(priced.pool).is_some_and(|pool| pool.learn.headers);
+        let hints = provider.limits();
+        if !learns || hints.is_empty() {
+            return;
+        }
+        let now = env.now;
+        let adopted = env.gate.with_ledger(env.store, priced.pool, now, |ledger, policy| {
+            for resource in Resource::PER_MINUTE {
+                if let Some(remaining) = hints.remaining.get(resource) {
+                    adopt_remaining(ledger, policy, resource, *remaining, now);
+                }
+            }
+        });
+        if let Err(error) = adopted {
+            env.recorder.anomaly(anomaly_of(&error));
+        }
+    }
+
+    /// Takes in a piece of the response body.
+    pub fn response_body(&mut self, chunk: &[u8]) {
+        if let Some(meter) = &mut self.response.meter {
+            meter.feed(chunk);
+        }
+    }
+
+    /// Marks the response as having ended by itself.
+    pub const fn response_complete(&mut self) {
+        self.response.complete = true;
+    }
+}

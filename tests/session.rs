@@ -1,0 +1,357 @@
+//! One call through the session, with the store, the clock and the counters in hand.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+use std::rc::Rc;
+
+use envoy_backpressure::config;
+use envoy_backpressure::gate::SharedStore;
+use envoy_backpressure::observe::{Anomaly, Decided, LlmTokenKind};
+use envoy_backpressure::session::admission::Seen;
+use envoy_backpressure::session::suggestions::Suggestions;
+use envoy_backpressure::session::{Env, Gatekeeper, Phase, Plan, Session, Verdict};
+use envoy_backpressure::testing::counts::Counts;
+use envoy_backpressure::testing::shared_data::{Fate, Operation, SharedData};
+use envoy_backpressure::units::Timestamp;
+
+const START: u64 = 1_792_000_000_000;
+
+struct Worker {
+    plan: Rc<Plan>,
+    store: SharedData,
+    gate: Gatekeeper,
+    suggestions: Suggestions,
+    counts: Counts,
+    millis: u64,
+}
+
+impl Worker {
+    fn new(pool: &str) -> Self {
+        Self::with(&format!(r#"{{"pools": [{pool}]}}"#))
+    }
+
+    fn with(text: &str) -> Self {
+        let plan =
+            Rc::new(Plan::new(config::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))));
+        Self {
+            store: SharedData::new(),
+            gate: Gatekeeper::new(Rc::clone(&plan)),
+            suggestions: Suggestions::new(Rc::clone(&plan)),
+            counts: Counts::default(),
+            millis: START,
+            plan,
+        }
+    }
+
+    fn step<T>(&mut self, step: impl FnOnce(&mut Env<'_>) -> T) -> T {
+        step(&mut Env {
+            now: Timestamp::from_millis(self.millis),
+            store: &mut self.store,
+            gate: &mut self.gate,
+            suggestions: &mut self.suggestions,
+            recorder: &mut self.counts,
+        })
+    }
+
+    fn begin(&mut self, path: &str) -> Session {
+        let headers: [(&[u8], &[u8]); 3] =
+            [(b":method", b"POST"), (b":path", path.as_bytes()), (b":authority", b"llm.test")];
+        Session::begin(&self.plan, &headers, &mut |_| None, &mut self.counts)
+    }
+
+    fn send(&mut self, body: &str) -> (Session, Verdict) {
+        let mut session = self.begin("/v1/chat/completions");
+        let verdict = self.step(|env| session.decide(body.as_bytes(), body.len(), Seen::Whole, env));
+        (session, verdict)
+    }
+
+    fn answer(&mut self, session: &mut Session, status: &str, body: &str) {
+        let headers: [(&[u8], &[u8]); 2] =
+            [(b":status", status.as_bytes()), (b"content-type", b"application/json")];
+        self.step(|env| session.response_head(&headers, b"via_upstream", body.is_empty(), env));
+        if !body.is_empty() {
+            session.response_body(body.as_bytes());
+        }
+        session.response_complete();
+        self.step(|env| session.end(env));
+    }
+
+    /// LLM tokens that could be taken now.
+    fn left(&mut self) -> u64 {
+        self.step(|env| env.gate.standings(env.store, 0, env.now).llm_tokens.unwrap().remaining)
+    }
+}
+
+const POOL: &str = r#"{"name": "chat", "limits": {"requests_per_minute": 60, "tokens_per_minute": 10000},
+    "burst_seconds": 60, "output_reserve": "max_tokens", "max_wait_ms": 0}"#;
+
+fn chat(max_output: u32) -> String {
+    format!(
+        r#"{{"model": "m", "messages": [{{"role": "user", "content": "hello there"}}], "max_tokens": {max_output}}}"#
+    )
+}
+
+fn usage(input: u64, output: u64) -> String {
+    format!(
+        r#"{{"choices": [{{"message": {{"content": "ok"}}}}], "usage": {{"prompt_tokens": {input}, "completion_tokens": {output}, "total_tokens": {}}}}}"#,
+        input + output
+    )
+}
+
+#[test]
+fn an_admitted_call_is_settled_to_its_real_usage() {
+    let mut worker = Worker::new(POOL);
+    let (mut session, verdict) = worker.send(&chat(2_000));
+    assert!(matches!(verdict, Verdict::Forward(_)));
+    assert!(worker.left() < 8_000);
+    worker.answer(&mut session, "200", &usage(120, 30));
+    assert_eq!(worker.left(), 9_850);
+    assert!(worker.counts.llm_tokens.contains(&(LlmTokenKind::Output, 30)));
+    assert_eq!(session.phase(), Phase::Settled);
+}
+
+#[test]
+fn ending_twice_settles_once() {
+    let mut worker = Worker::new(POOL);
+    let (mut session, _) = worker.send(&chat(2_000));
+    worker.answer(&mut session, "200", &usage(120, 30));
+    worker.step(|env| session.end(env));
+    worker.step(|env| session.end(env));
+    assert_eq!(worker.left(), 9_850);
+}
+
+#[test]
+fn a_refused_call_takes_nothing_and_teaches_nothing() {
+    let mut worker = Worker::new(POOL);
+    let (_held, _) = worker.send(&chat(9_900));
+    let before = worker.left();
+    let (mut session, verdict) = worker.send(&chat(5_000));
+    let Verdict::Answer(answer) = verdict else { panic!("not refused") };
+    assert_eq!(answer.status, 429);
+    let named = |name: &str| answer.headers.iter().filter(|(other, _)| *other == name).collect::<Vec<_>>();
+    assert_eq!(named("retry-after").len(), 1);
+    let seconds: u64 = named("retry-after")[0].1.parse().unwrap();
+    let millis: u64 = named("retry-after-ms")[0].1.parse().unwrap();
+    assert!((1..=59).contains(&seconds) && seconds == millis.div_ceil(1_000));
+    worker.answer(&mut session, "429", "{}");
+    assert_eq!(worker.left(), before);
+    assert_eq!(worker.counts.throttled, 0);
+}
+
+#[test]
+fn upstream_failure_releases_the_llm_tokens_and_keeps_the_request() {
+    let mut worker = Worker::new(POOL);
+    let (mut session, _) = worker.send(&chat(2_000));
+    worker.answer(&mut session, "400", r#"{"error": {"message": "no"}}"#);
+    assert_eq!(worker.left(), 10_000);
+    let requests = worker.step(|env| env.gate.standings(env.store, 0, env.now).requests.unwrap().remaining);
+    assert_eq!(requests, 59);
+}
+
+#[test]
+fn a_call_that_never_reached_the_provider_is_given_back_whole() {
+    for details in [
+        "no_healthy_upstream",
+        "ext_authz_denied",
+        "upstream_reset_before_response_started{connection_failure}",
+    ] {
+        let mut worker = Worker::new(POOL);
+        let (mut session, _) = worker.send(&chat(2_000));
+        let headers: [(&[u8], &[u8]); 1] = [(b":status", b"503")];
+        worker.step(|env| session.response_head(&headers, details.as_bytes(), true, env));
+        worker.step(|env| session.end(env));
+        let standings = worker.step(|env| env.gate.standings(env.store, 0, env.now));
+        assert_eq!(standings.llm_tokens.unwrap().remaining, 10_000, "{details}");
+        assert_eq!(standings.requests.unwrap().remaining, 60, "{details}");
+        assert_eq!(worker.counts.throttled, 0, "a local reply teaches nothing");
+    }
+}
+
+#[test]
+fn a_client_that_leaves_before_the_answer_pays_for_its_input() {
+    let mut worker = Worker::new(POOL);
+    let (mut session, _) = worker.send(&chat(2_000));
+    worker.step(|env| session.end(env));
+    let used = 10_000 - worker.left();
+    assert!((1..100).contains(&used), "{used}");
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_lets_calls_pass_and_charges_them_later() {
+    let mut worker = Worker::new(POOL);
+    worker
+        .store
+        .set_hook(|operation, _| if operation == Operation::Set { Fate::Mismatch } else { Fate::Pass });
+    let (mut session, verdict) = worker.send(&chat(1_000));
+    assert!(matches!(verdict, Verdict::Forward(_)));
+    assert_eq!(worker.counts.decided, [Decided::FailedOpen]);
+    assert!(worker.counts.anomalies.contains(&Anomaly::CasExhausted));
+    worker.store.clear_hook();
+    worker.step(|env| env.gate.pay_owed(env.store, env.now));
+    assert!(worker.left() <= 9_000, "charged as soon as that works");
+    worker.answer(&mut session, "200", &usage(100, 100));
+    assert_eq!(worker.left(), 9_800);
+}
+
+#[test]
+fn a_call_that_ends_while_its_charge_is_owed_is_charged_its_real_usage_once() {
+    let mut worker = Worker::new(POOL);
+    worker.store.set_hook(|operation, _| if operation == Operation::Set { Fate::Fail } else { Fate::Pass });
+    let (mut session, _) = worker.send(&chat(1_000));
+    worker.answer(&mut session, "200", &usage(100, 100));
+    worker.store.clear_hook();
+    worker.step(|env| env.gate.pay_owed(env.store, env.now));
+    worker.step(|env| env.gate.pay_owed(env.store, env.now));
+    assert_eq!(worker.left(), 9_800);
+}
+
+#[test]
+fn a_settlement_that_cannot_be_written_is_not_lost() {
+    let mut worker = Worker::new(POOL);
+    let (mut session, _) = worker.send(&chat(2_000));
+    worker
+        .store
+        .set_hook(|operation, _| if operation == Operation::Set { Fate::Mismatch } else { Fate::Pass });
+    worker.answer(&mut session, "200", &usage(120, 30));
+    assert!(worker.counts.anomalies.contains(&Anomaly::SettleDeferred));
+    worker.store.clear_hook();
+    worker.step(|env| env.gate.pay_owed(env.store, env.now));
+    assert_eq!(worker.left(), 9_850);
+}
+
+#[test]
+fn a_value_of_a_newer_version_is_left_alone() {
+    let mut worker = Worker::new(POOL);
+    let (_session, _) = worker.send(&chat(10));
+    let key = worker.store.keys().find(|key| key.starts_with("bp.ledger.")).unwrap().to_owned();
+    let foreign = [0xff_u8; 64];
+    worker.store.set_raw(&key, &foreign, 0).unwrap();
+    let (_session, verdict) = worker.send(&chat(10));
+    assert!(matches!(verdict, Verdict::Forward(_)), "unreadable state never blocks");
+    assert_eq!(*worker.counts.decided.last().unwrap(), Decided::FailedOpen);
+}
+
+#[test]
+fn a_parked_call_passes_at_its_turn_and_its_wait_is_recorded() {
+    let pool = POOL
+        .replace("\"max_wait_ms\": 0", "\"max_wait_ms\": 5000")
+        .replace("\"burst_seconds\": 60", "\"burst_seconds\": 1");
+    let mut worker = Worker::new(&pool);
+    let (_first, _) = worker.send(&chat(10));
+    let (mut second, verdict) = worker.send(&chat(11));
+    let Verdict::Park { due } = verdict else { panic!("not parked: {verdict:?}") };
+    worker.millis = due.as_micros().div_ceil(1_000);
+    let verdict = worker.step(|env| second.decide_parked(env));
+    assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+    assert_eq!(worker.counts.decided, [Decided::Admitted, Decided::Parked]);
+    assert_eq!(worker.counts.waits, [worker.millis - START]);
+}
+
+#[test]
+fn a_parked_call_that_leaves_frees_its_place() {
+    let pool = POOL
+        .replace("\"max_wait_ms\": 0", "\"max_wait_ms\": 5000")
+        .replace("\"burst_seconds\": 60", "\"burst_seconds\": 1");
+    let mut worker = Worker::new(&pool);
+    let (_first, _) = worker.send(&chat(10));
+    let (mut second, _) = worker.send(&chat(11));
+    worker.step(|env| second.end(env));
+    let (summary, _) = worker.step(|env| env.gate.summary(env.store, 0, 8, env.now)).unwrap();
+    assert_eq!(summary.booked, 0);
+}
+
+#[test]
+fn input_alone_above_the_limit_is_too_large() {
+    let mut worker = Worker::new(POOL);
+    let body = format!(
+        r#"{{"model": "m", "messages": [{{"role": "user", "content": "{}"}}]}}"#,
+        "long words ".repeat(8_000)
+    );
+    let (_session, verdict) = worker.send(&body);
+    let Verdict::Answer(answer) = verdict else { panic!("not refused") };
+    assert_eq!(answer.status, 413);
+    assert!(answer.headers.contains(&("x-should-retry", String::from("false"))));
+    assert!(!answer.headers.iter().any(|(name, _)| name.starts_with("retry-after")));
+    assert_eq!(worker.left(), 10_000);
+}
+
+#[test]
+fn an_output_reserve_above_the_limit_is_clamped_to_what_fits() {
+    let mut worker = Worker::new(POOL);
+    let (_session, verdict) = worker.send(&chat(1_000_000));
+    assert!(matches!(verdict, Verdict::Forward(_)));
+    assert_eq!(worker.left(), 0);
+}
+
+#[test]
+fn shadow_mode_refuses_nothing_and_leaves_no_booking() {
+    let mut worker = Worker::with(&format!(r#"{{"mode": "shadow", "pools": [{POOL}]}}"#));
+    let (_first, _) = worker.send(&chat(9_900));
+    let (session, verdict) = worker.send(&chat(9_900));
+    assert!(matches!(verdict, Verdict::Forward(_)));
+    assert!(session.shadow_denied());
+    assert_eq!(worker.counts.decided, [Decided::Admitted, Decided::ShadowDenied]);
+    let (summary, _) = worker.step(|env| env.gate.summary(env.store, 0, 8, env.now)).unwrap();
+    assert_eq!(summary.booked, 0);
+}
+
+#[test]
+fn bytes_beyond_the_price_are_charged_when_the_body_ends() {
+    let mut worker = Worker::new(POOL);
+    let mut session = worker.begin("/v1/chat/completions");
+    let beginning = format!(
+        r#"{{"model": "m", "max_tokens": 10, "messages": [{{"role": "user", "content": "{}"#,
+        "some words ".repeat(100)
+    );
+    worker.step(|env| session.decide(beginning.as_bytes(), beginning.len(), Seen::Beginning, env));
+    let before = worker.left();
+    session.body_passed(beginning.len() as u64);
+    worker.step(|env| session.charge_excess(env));
+    let excess = before - worker.left();
+    assert!((150..500).contains(&excess), "{excess}");
+    worker.answer(&mut session, "200", &usage(450, 10));
+    assert_eq!(worker.left(), 10_000 - 460);
+}
+
+#[test]
+fn calls_of_no_pool_pass_and_are_counted() {
+    let mut worker = Worker::with(
+        r#"{"pools": [{"name": "a", "match": {"hosts": ["elsewhere"]}, "limits": {"requests_per_minute": 1}}]}"#,
+    );
+    let session = worker.begin("/v1/chat/completions");
+    assert_eq!(session.phase(), Phase::Passed);
+    assert_eq!(worker.counts.unmatched, 1);
+    let session = worker.begin("/v1/models");
+    assert_eq!(session.phase(), Phase::Passed);
+    assert_eq!(worker.counts.unmatched, 1);
+}
+
+#[test]
+fn the_store_holds_few_keys_whatever_the_tenants_are_called() {
+    let text = format!(r#"{{"identity": {{"tenant": [{{"header": "x-tenant"}}]}}, "pools": [{POOL}]}}"#);
+    let mut worker = Worker::with(&text);
+    for number in 0..2_000 {
+        let name = format!("tenant-{number}");
+        let headers: [(&[u8], &[u8]); 4] = [
+            (b":method", b"POST"),
+            (b":path", b"/v1/chat/completions"),
+            (b":authority", b"llm.test"),
+            (b"x-tenant", name.as_bytes()),
+        ];
+        let mut session = Session::begin(&worker.plan, &headers, &mut |_| None, &mut worker.counts);
+        let body = chat(100);
+        worker.step(|env| session.decide(body.as_bytes(), body.len(), Seen::Whole, env));
+    }
+    let mut value = Vec::new();
+    let keys: Vec<String> = worker.store.keys().map(str::to_owned).collect();
+    assert!(keys.len() <= 2, "{keys:?}");
+    for key in &keys {
+        worker.store.get(key, &mut value).unwrap();
+        assert!(value.len() <= 64 * 1_024, "{key}: {}", value.len());
+    }
+}
