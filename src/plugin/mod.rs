@@ -1,1 +1,27 @@
-//! The only place that knows the proxy-wasm ABI.
+//! The only place that knows the proxy-wasm ABI: callbacks in, host calls out.
+//!
+//! `root` is one configuration in one worker, `http` one call, `parking` the calls held back, `host` the raw host
+//! calls, `shared` the store and the counters.
+#![allow(clippy::disallowed_methods)]
+
+mod host;
+mod http;
+mod meters;
+mod parking;
+mod root;
+mod shared;
+mod status;
+mod worker;
+
+use proxy_wasm::traits::RootContext;
+
+/// Registers the filter; Envoy calls it once per VM.
+#[allow(unsafe_code, missing_docs)]
+mod entry {
+    use super::{RootContext, root::Root};
+
+    proxy_wasm::main! {{
+        proxy_wasm::set_log_level(proxy_wasm::types::LogLevel::Info);
+        proxy_wasm::set_root_context(|id| -> Box<dyn RootContext> { Box::new(Root::new(id)) });
+    }}
+}

@@ -1,0 +1,319 @@
+//! One call: host callbacks to session steps, verdicts to host calls.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use proxy_wasm::traits::{Context, HttpContext};
+use proxy_wasm::types::Action;
+
+use super::host::{self, Buffer, Map};
+use super::root::FAST_TICK_MILLIS;
+use super::worker::{self, Worker};
+use crate::observe::Anomaly;
+use crate::reply;
+use crate::session::admission::{Forward, Seen};
+use crate::session::head::{Headers, first};
+use crate::session::{Env, Phase, Session, Verdict};
+use crate::units::Timestamp;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Call {
+    context: u32,
+    worker: Rc<Worker>,
+    session: Rc<RefCell<Session>>,
+}
+
+impl Call {
+    pub(super) fn new(context: u32, worker: Rc<Worker>) -> Self {
+        let session = Rc::new(RefCell::new(Session::passed(Rc::clone(&worker.plan))));
+        Self { context, worker, session }
+    }
+
+    fn step<T>(&self, step: impl FnOnce(&mut Session, &mut Env<'_>) -> T) -> Option<T> {
+        let now = worker::now().unwrap_or(Timestamp::EPOCH);
+        let mut session = self.session.try_borrow_mut().ok()?;
+        self.worker.step(now, |env| step(&mut session, env))
+    }
+
+    fn phase(&self) -> Phase {
+        self.session.try_borrow().map_or(Phase::Passed, |session| session.phase())
+    }
+
+    /// Decides with the body bytes at hand and carries the verdict out.
+    fn decide(&self, body: &[u8], arrived: usize, seen: Seen) -> Action {
+        let Some(now) = worker::now() else {
+            self.step(|session, env| session.fail_open(Anomaly::ClockMissing, env));
+            return Action::Continue;
+        };
+        match self.step(|session, env| session.decide(body, arrived, seen, env)) {
+            Some(verdict) => carry_out(&self.worker, &self.session, self.context, verdict, now, false),
+            None => Action::Continue,
+        }
+    }
+
+    fn body_in_hand(&self, size: usize) -> Vec<u8> {
+        let limit = self.worker.plan.config.body_limit_bytes;
+        host::buffer(Buffer::RequestBody, 0, size.min(limit)).unwrap_or_default()
+    }
+
+    fn end(&self) {
+        let before = self.phase();
+        if let (Phase::Parked { due, .. }, Ok(session)) = (before, self.session.try_borrow())
+            && let Some(pool) = session.pool()
+        {
+            let released = self
+                .worker
+                .parking
+                .try_borrow_mut()
+                .is_ok_and(|mut parking| parking.release(pool, due, self.context));
+            if let (true, Ok(mut meters)) = (released, self.worker.meters.try_borrow_mut()) {
+                meters.parked_step(pool, -1);
+            }
+        }
+        self.step(Session::end);
+        if before == Phase::Forwarded {
+            self.write_log_field();
+        }
+    }
+
+    fn write_log_field(&self) {
+        write_log_field(&self.session);
+    }
+}
+
+/// Sets the access-log field from what is known now.
+fn write_log_field(session: &Rc<RefCell<Session>>) {
+    let field = session.try_borrow().ok().and_then(|session| session.log_field());
+    if let Some(field) = field {
+        host::set_filter_state("backpressure", field.as_bytes());
+    }
+}
+
+/// Does what a verdict says. `from_tick`: the call was held and must be resumed by hand.
+pub(super) fn carry_out(
+    worker: &Rc<Worker>,
+    session: &Rc<RefCell<Session>>,
+    context: u32,
+    verdict: Verdict,
+    now: Timestamp,
+    from_tick: bool,
+) -> Action {
+    match verdict {
+        Verdict::Forward(forward) => {
+            prepare(&worker.plan.config, &forward);
+            write_log_field(session);
+            if from_tick {
+                host::continue_request();
+            }
+            Action::Continue
+        }
+        Verdict::Park { due } => {
+            let Some(pool) = session.try_borrow().ok().and_then(|session| session.pool()) else {
+                return Action::Continue;
+            };
+            let Ok(mut parking) = worker.parking.try_borrow_mut() else { return Action::Continue };
+            let full = worker.plan.config.pools.get(pool).is_none_or(|config| {
+                parking.len(pool) >= usize::try_from(config.max_parked).unwrap_or(usize::MAX)
+            });
+            if full && !from_tick {
+                drop(parking);
+                let denial = session
+                    .try_borrow_mut()
+                    .ok()
+                    .and_then(|mut session| worker.step(now, |env| session.deny_instead_of_park(env)));
+                return denial.map_or(Action::Continue, |verdict| {
+                    carry_out(worker, session, context, verdict, now, from_tick)
+                });
+            }
+            parking.hold(pool, due, context, session);
+            if let Ok(mut meters) = worker.meters.try_borrow_mut() {
+                meters.parked_step(pool, 1);
+            }
+            worker.hurry(FAST_TICK_MILLIS);
+            Action::Pause
+        }
+        Verdict::Answer(answer) => {
+            write_log_field(session);
+            let details = format!("backpressure_{}", answer.reason);
+            if host::send_response(answer.status, &details, &answer.headers, &answer.body) {
+                return Action::Pause;
+            }
+            if let Ok(mut session) = session.try_borrow_mut() {
+                worker.step(now, |env| session.reply_failed(env));
+            }
+            if from_tick {
+                host::continue_request();
+            }
+            Action::Continue
+        }
+    }
+}
+
+/// Changes to the request before it goes on; only what the configuration asks for.
+fn prepare(config: &crate::config::Config, forward: &Forward) {
+    if forward.force_identity && config.hold_headers {
+        host::set_header(Map::Request, "accept-encoding", "identity");
+    }
+    if let Some(body) = &forward.body {
+        // Envoy does not correct the length of a changed body.
+        if config.hold_headers && host::set_header(Map::Request, "content-length", &body.len().to_string()) {
+            host::replace_buffer(Buffer::RequestBody, usize::MAX, body);
+        }
+    }
+}
+
+impl Context for Call {
+    fn on_done(&mut self) -> bool {
+        self.end();
+        true
+    }
+}
+
+impl HttpContext for Call {
+    fn on_http_request_headers(&mut self, _: usize, end_of_stream: bool) -> Action {
+        let encoded = host::header_map(Map::Request);
+        let headers = host::pairs(&encoded);
+        #[cfg(feature = "trap-test")]
+        if first(&headers, "x-backpressure-test-trap").is_some() {
+            #[allow(clippy::panic)]
+            {
+                panic!("trap asked for by a test");
+            }
+        }
+        let method = first(&headers, ":method").unwrap_or_default();
+        if method != b"POST" {
+            return super::status::answer(&self.worker, method, first(&headers, ":path").unwrap_or_default());
+        }
+        let session = self.worker.meters.try_borrow_mut().ok().map(|mut meters| {
+            Session::begin(&self.worker.plan, &headers, &mut |path| host::property(path), &mut *meters)
+        });
+        let Some(session) = session else { return Action::Continue };
+        self.session = Rc::new(RefCell::new(session));
+        if self.phase() != Phase::Undecided {
+            return Action::Continue;
+        }
+        if end_of_stream {
+            return self.decide(&[], 0, Seen::Whole);
+        }
+        if self.worker.plan.config.hold_headers {
+            // With `allow_on_headers_stop_iteration` this holds the headers while the body is delivered.
+            return Action::Pause;
+        }
+        if self.worker.plan.config.force_identity_encoding {
+            // The headers leave now, so this cannot wait for the decision.
+            host::set_header(Map::Request, "accept-encoding", "identity");
+        }
+        Action::Continue
+    }
+
+    fn on_http_request_body(&mut self, size: usize, end_of_stream: bool) -> Action {
+        match self.phase() {
+            Phase::Undecided if end_of_stream => self.decide(&self.body_in_hand(size), size, Seen::Whole),
+            Phase::Undecided => {
+                let hold = self.session.try_borrow().is_ok_and(|session| session.may_hold_body());
+                if hold && size <= self.worker.plan.config.body_limit_bytes {
+                    return Action::Pause;
+                }
+                self.decide(&self.body_in_hand(size), size, Seen::Beginning)
+            }
+            Phase::Parked { .. } | Phase::Answered => Action::Pause,
+            Phase::Forwarded => {
+                if let Ok(mut session) = self.session.try_borrow_mut() {
+                    session.body_passed(u64::try_from(size).unwrap_or(u64::MAX));
+                }
+                if end_of_stream {
+                    self.step(Session::charge_excess);
+                }
+                Action::Continue
+            }
+            Phase::Passed | Phase::Settled => Action::Continue,
+        }
+    }
+
+    fn on_http_request_trailers(&mut self, _: usize) -> Action {
+        match self.phase() {
+            Phase::Undecided => self.decide(&self.body_in_hand(usize::MAX), 0, Seen::Whole),
+            Phase::Parked { .. } | Phase::Answered => Action::Pause,
+            Phase::Forwarded => {
+                self.step(Session::charge_excess);
+                Action::Continue
+            }
+            Phase::Passed | Phase::Settled => Action::Continue,
+        }
+    }
+
+    fn on_http_response_headers(&mut self, _: usize, end_of_stream: bool) -> Action {
+        if self.phase() != Phase::Forwarded {
+            return Action::Continue;
+        }
+        let details = host::property(&["response", "code_details"]).unwrap_or_default();
+        let encoded = host::header_map(Map::Response);
+        let headers = host::pairs(&encoded);
+        self.step(|session, env| session.response_head(&headers, &details, end_of_stream, env));
+        self.add_headers(&headers);
+        if end_of_stream {
+            self.response_ended();
+        }
+        Action::Continue
+    }
+
+    fn on_http_response_body(&mut self, size: usize, end_of_stream: bool) -> Action {
+        if self.phase() != Phase::Forwarded {
+            return Action::Continue;
+        }
+        if size > 0 {
+            let chunk = host::buffer(Buffer::ResponseBody, 0, size).unwrap_or_default();
+            if let Ok(mut session) = self.session.try_borrow_mut() {
+                session.response_body(&chunk);
+            }
+        }
+        if end_of_stream {
+            self.response_ended();
+        }
+        Action::Continue
+    }
+
+    fn on_http_response_trailers(&mut self, _: usize) -> Action {
+        if self.phase() == Phase::Forwarded {
+            self.response_ended();
+        }
+        Action::Continue
+    }
+
+    fn on_log(&mut self) {
+        self.end();
+    }
+}
+
+impl Call {
+    fn response_ended(&self) {
+        if let Ok(mut session) = self.session.try_borrow_mut() {
+            session.response_complete();
+        }
+        self.end();
+    }
+
+    /// Adds the limit headers that the upstream did not send itself.
+    fn add_headers(&self, upstream: &Headers<'_>) {
+        let Ok(session) = self.session.try_borrow() else { return };
+        if session.shadow_denied() {
+            host::set_header(Map::Response, "x-backpressure-shadow", "denied");
+        }
+        if !self.worker.plan.config.response_headers {
+            return;
+        }
+        let sent = |group: &str| {
+            upstream
+                .iter()
+                .any(|(name, _)| name.starts_with(b"x-ratelimit-") && name.ends_with(group.as_bytes()))
+        };
+        let (requests_sent, llm_tokens_sent) = (sent("-requests"), sent("-tokens"));
+        for (name, value) in reply::limit_headers(session.standings()) {
+            if if name.ends_with("-requests") { requests_sent } else { llm_tokens_sent } {
+                continue;
+            }
+            host::set_header(Map::Response, name, &value);
+        }
+    }
+}

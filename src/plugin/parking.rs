@@ -1,0 +1,83 @@
+//! Calls held back inside Envoy, per pool in the order of their turns.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+
+use crate::session::Session;
+use crate::units::{Span, Timestamp};
+
+/// How often the first waiting call of a pool is tried before its turn: capacity may come back early, by a
+/// settlement that used less or by a call that ended.
+const EARLY_TRY: Span = Span::from_millis(25);
+
+/// A held call.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) context: u32,
+    pub(super) session: Weak<RefCell<Session>>,
+}
+
+#[derive(Debug, Default)]
+struct PoolLine {
+    /// By turn, then by context id, which is unique in a worker.
+    line: BTreeMap<(Timestamp, u32), Held>,
+    tried_early: Timestamp,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Parking {
+    pools: Vec<PoolLine>,
+}
+
+impl Parking {
+    pub(super) fn new(pools: usize) -> Self {
+        Self { pools: (0..pools).map(|_| PoolLine::default()).collect() }
+    }
+
+    /// Number of calls held in a pool's line.
+    pub(super) fn len(&self, pool: usize) -> usize {
+        self.pools.get(pool).map_or(0, |line| line.line.len())
+    }
+
+    /// True when nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pools.iter().all(|line| line.line.is_empty())
+    }
+
+    /// Puts a call into its pool's line.
+    pub(super) fn hold(&mut self, pool: usize, due: Timestamp, context: u32, session: &Rc<RefCell<Session>>) {
+        if let Some(line) = self.pools.get_mut(pool) {
+            line.line.insert((due, context), Held { context, session: Rc::downgrade(session) });
+        }
+    }
+
+    /// Takes a call out of its line, because it left.
+    pub(super) fn release(&mut self, pool: usize, due: Timestamp, context: u32) -> bool {
+        self.pools.get_mut(pool).is_some_and(|line| line.line.remove(&(due, context)).is_some())
+    }
+
+    /// Takes the next call to be tried: one whose turn has come, else now and then the first in a line.
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<(usize, Held)> {
+        self.pools.iter_mut().enumerate().find_map(|(pool, line)| {
+            let (due, _) = *line.line.keys().next()?;
+            // A clock that stepped back makes the last early try look like the future.
+            let rested = now < line.tried_early || now.since(line.tried_early) >= EARLY_TRY;
+            if due > now && !rested {
+                return None;
+            }
+            if due > now {
+                line.tried_early = now;
+            }
+            line.line.pop_first().map(|(_, held)| (pool, held))
+        })
+    }
+
+    /// Lets the first call of a pool be tried at once: the one before it just passed before its turn.
+    pub(super) fn try_next_soon(&mut self, pool: usize) {
+        if let Some(line) = self.pools.get_mut(pool) {
+            line.tried_early = Timestamp::EPOCH;
+        }
+    }
+}

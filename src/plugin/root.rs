@@ -1,0 +1,185 @@
+//! One configuration in one worker: load, tick, and the creation of calls.
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+use proxy_wasm::traits::{Context, HttpContext, RootContext};
+use proxy_wasm::types::{Action, ContextType};
+
+use super::host::{self, Buffer};
+use super::http::Call;
+use super::meters::Gauge;
+use super::worker::{self, Worker};
+use crate::config;
+use crate::session::{Plan, Verdict};
+use crate::units::{Resource, Timestamp};
+
+const ERROR: u32 = 4;
+const INFO: u32 = 2;
+
+/// Tick while nothing waits: gauges and learned sizes are brought up to date.
+const SLOW_TICK_MILLIS: u32 = 500;
+/// Tick while calls are held back: the grain of their turns.
+pub(super) const FAST_TICK_MILLIS: u32 = 5;
+/// Tick while more calls are ready than one tick may release.
+const BACKLOG_TICK_MILLIS: u32 = 1;
+/// Calls released or refused per tick. The host runs what they set off nested in each other, so a mass release
+/// would exhaust the VM's stack.
+const SLICE: usize = 12;
+
+thread_local! {
+    /// The workers of this VM, oldest first: a reload leaves the old one alive until its last call has ended.
+    static GENERATIONS: RefCell<Vec<Weak<Worker>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes the older generations go by the limits of the newest one.
+fn join_generations(worker: &Rc<Worker>) {
+    GENERATIONS.with(|generations| {
+        let Ok(mut generations) = generations.try_borrow_mut() else { return };
+        generations.retain(|older| older.strong_count() > 0);
+        for older in generations.iter().filter_map(Weak::upgrade) {
+            older.follow(&worker.plan);
+        }
+        generations.push(Rc::downgrade(worker));
+    });
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Root {
+    id: u32,
+    worker: Option<Rc<Worker>>,
+    slow_due: Timestamp,
+}
+
+impl Root {
+    pub(super) const fn new(id: u32) -> Self {
+        Self { id, worker: None, slow_due: Timestamp::EPOCH }
+    }
+
+    /// Tries held calls in the order of their turns; true when the slice was used up.
+    fn release_held(worker: &Rc<Worker>, now: Timestamp) -> bool {
+        for _ in 0..SLICE {
+            let next = worker.parking.try_borrow_mut().ok().and_then(|mut parking| parking.next(now));
+            let Some((pool, held)) = next else { return false };
+            if let Ok(mut meters) = worker.meters.try_borrow_mut() {
+                meters.parked_step(pool, -1);
+            }
+            let Some(session) = held.session.upgrade() else { continue };
+            let verdict = {
+                let Ok(mut call) = session.try_borrow_mut() else { continue };
+                worker.step(now, |env| call.decide_parked(env))
+            };
+            let Some(verdict) = verdict else { continue };
+            if !matches!(verdict, Verdict::Park { .. })
+                && let Ok(mut parking) = worker.parking.try_borrow_mut()
+            {
+                parking.try_next_soon(pool);
+            }
+            if !host::set_effective_context(held.context) {
+                // The stream is gone; its end callback settles it.
+                continue;
+            }
+            super::http::carry_out(worker, &session, held.context, verdict, now, true);
+            host::set_effective_context(worker.root);
+        }
+        true
+    }
+
+    fn slow_work(worker: &Rc<Worker>, now: Timestamp) {
+        worker.step(now, |env| {
+            env.suggestions.exchange(env.store, now, env.recorder);
+        });
+        for pool in 0..worker.plan.pools.len() {
+            if worker.is_superseded(pool) {
+                continue;
+            }
+            let glance = worker.step(now, |env| env.gate.summary(env.store, pool, 0, now));
+            let (Some(Some((summary, standings))), Ok(mut meters)) = (glance, worker.meters.try_borrow_mut())
+            else {
+                continue;
+            };
+            meters.gauge(pool, Gauge::InFlight, summary.in_flight.into());
+            meters.gauge(pool, Gauge::Booked, summary.booked.into());
+            meters.gauge(pool, Gauge::Fairness, summary.jain_permille.into());
+            for (row, resource) in Resource::ALL.iter().enumerate() {
+                if let Some(standing) = standings.get(*resource) {
+                    meters.available(pool, row, *resource, standing.remaining);
+                }
+            }
+        }
+    }
+}
+
+impl Context for Root {
+    fn on_done(&mut self) -> bool {
+        // The host keeps the timer of a deleted root; stop it so that it does not fire for nothing.
+        host::set_tick_period(0);
+        true
+    }
+}
+
+impl RootContext for Root {
+    fn on_configure(&mut self, size: usize) -> bool {
+        let text = host::buffer(Buffer::PluginConfiguration, 0, size).unwrap_or_default();
+        match config::parse(&text) {
+            Ok(config) => {
+                let plan = Rc::new(Plan::new(config));
+                let worker = Rc::new(Worker::new(plan, self.id));
+                worker.set_tick(SLOW_TICK_MILLIS);
+                join_generations(&worker);
+                host::log(INFO, &format!("backpressure: configured {} pools", worker.plan.pools.len()));
+                self.worker = Some(worker);
+                true
+            }
+            Err(error) => {
+                host::log(ERROR, &format!("backpressure: configuration refused: {error}"));
+                false
+            }
+        }
+    }
+
+    fn on_tick(&mut self) {
+        let (Some(worker), Some(now)) = (&self.worker, worker::now()) else { return };
+        let more = Self::release_held(worker, now);
+        let owed = worker.step(now, |env| {
+            env.gate.pay_owed(env.store, now);
+            env.gate.owed()
+        });
+        if now >= self.slow_due || self.slow_due.since(now).as_millis_ceil() > u64::from(SLOW_TICK_MILLIS) {
+            self.slow_due = now.after(crate::units::Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
+            Self::slow_work(worker, now);
+        }
+        let held = worker.parking.try_borrow().is_ok_and(|parking| !parking.is_empty());
+        worker.set_tick(if more {
+            BACKLOG_TICK_MILLIS
+        } else if held || owed.unwrap_or(0) > 0 {
+            FAST_TICK_MILLIS
+        } else {
+            SLOW_TICK_MILLIS
+        });
+    }
+
+    fn create_http_context(&self, context_id: u32) -> Option<Box<dyn HttpContext>> {
+        Some(match &self.worker {
+            Some(worker) => Box::new(Call::new(context_id, Rc::clone(worker))),
+            None => Box::new(PassThrough),
+        })
+    }
+
+    fn get_type(&self) -> Option<ContextType> {
+        Some(ContextType::HttpContext)
+    }
+}
+
+/// A call of a root that was never configured.
+#[derive(Debug)]
+struct PassThrough;
+
+impl Context for PassThrough {}
+
+impl HttpContext for PassThrough {
+    fn on_http_request_headers(&mut self, _: usize, _: bool) -> Action {
+        Action::Continue
+    }
+}

@@ -1,0 +1,94 @@
+//! One configuration in one worker: what its calls share.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::host;
+use super::meters::Meters;
+use super::parking::Parking;
+use super::shared::HostStore;
+use crate::session::suggestions::Suggestions;
+use crate::session::{Env, Gatekeeper, Plan};
+use crate::units::Timestamp;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) plan: Rc<Plan>,
+    pub(super) root: u32,
+    pub(super) parking: RefCell<Parking>,
+    pub(super) tick_millis: Cell<u32>,
+    gate: RefCell<Gatekeeper>,
+    suggestions: RefCell<Suggestions>,
+    pub(super) meters: RefCell<Meters>,
+    /// Pools that a newer configuration speaks for.
+    superseded: RefCell<Vec<bool>>,
+}
+
+/// The host's clock as a moment.
+pub(super) fn now() -> Option<Timestamp> {
+    host::now_nanos().map(|nanos| Timestamp::from_micros(nanos.checked_div(1_000).unwrap_or(0)))
+}
+
+impl Worker {
+    pub(super) fn new(plan: Rc<Plan>, root: u32) -> Self {
+        Self {
+            root,
+            parking: RefCell::new(Parking::new(plan.pools.len())),
+            tick_millis: Cell::new(0),
+            gate: RefCell::new(Gatekeeper::new(Rc::clone(&plan))),
+            suggestions: RefCell::new(Suggestions::new(Rc::clone(&plan))),
+            meters: RefCell::new(Meters::new(Rc::clone(&plan))),
+            superseded: RefCell::new(vec![false; plan.pools.len()]),
+            plan,
+        }
+    }
+
+    /// Goes by a newer plan for pools that it still names.
+    pub(super) fn follow(&self, newer: &Plan) {
+        if let (Ok(mut gate), Ok(mut superseded)) =
+            (self.gate.try_borrow_mut(), self.superseded.try_borrow_mut())
+        {
+            gate.follow(newer);
+            for (pool, flag) in self.plan.config.pools.iter().zip(superseded.iter_mut()) {
+                *flag |= newer.config.pools.iter().any(|other| other.name == pool.name);
+            }
+        }
+    }
+
+    /// True when a newer configuration reports this pool's gauges.
+    pub(super) fn is_superseded(&self, pool: usize) -> bool {
+        self.superseded.try_borrow().is_ok_and(|flags| flags.get(pool).copied().unwrap_or(false))
+    }
+
+    /// Runs one step of a call with everything it may use. `None` when the worker is in the middle of a step, which
+    /// the host does not let happen.
+    pub(super) fn step<T>(&self, now: Timestamp, step: impl FnOnce(&mut Env<'_>) -> T) -> Option<T> {
+        let mut store = HostStore;
+        let mut gate = self.gate.try_borrow_mut().ok()?;
+        let mut suggestions = self.suggestions.try_borrow_mut().ok()?;
+        let mut meters = self.meters.try_borrow_mut().ok()?;
+        meters.at(now);
+        Some(step(&mut Env {
+            now,
+            store: &mut store,
+            gate: &mut gate,
+            suggestions: &mut suggestions,
+            recorder: &mut *meters,
+        }))
+    }
+
+    /// Makes the next tick come after at most `millis` ms. The host restarts its timer at each call, so the period is
+    /// only ever shortened from outside the tick; otherwise steady traffic would put the tick off for ever.
+    pub(super) fn hurry(&self, millis: u32) {
+        if self.tick_millis.get() == 0 || millis < self.tick_millis.get() {
+            self.set_tick(millis);
+        }
+    }
+
+    pub(super) fn set_tick(&self, millis: u32) {
+        if self.tick_millis.replace(millis) != millis {
+            host::set_tick_period(millis);
+        }
+    }
+}
