@@ -1,0 +1,117 @@
+# Every target installs what it needs into this folder (.venv, .tools) or through rustup; Debian packages only where
+# there is no other way. `make` alone prints the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+WASM := target/backpressure.wasm
+WASM_RAW := target/wasm32-wasip1/wasm/envoy_backpressure.wasm
+WASM_LIMIT := 614400
+SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+ENVOY_OLD := 1.36.4
+BINDGEN_VERSION = $(shell sed -n '/^name = "wasm-bindgen"$$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
+BINDGEN := .tools/bin/wasm-bindgen-test-runner
+NOOP := target/noop.wasm
+TRAP := target/backpressure-trap.wasm
+
+##@ General
+.PHONY: help
+help: ## Print the targets
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z_-]+:.*##/ {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: clean
+clean: ## Remove everything that was built or installed here
+	rm -rf target $(VENV) .tools .run
+
+##@ Use
+.PHONY: build
+build: $(WASM) ## Build target/backpressure.wasm
+
+.PHONY: demo
+demo: $(WASM) testbed $(VENV)/ready ## Real Envoy and a provider with hard caps: naive retry, then the gate
+	$(PY) tools/demo/demo.py
+
+.PHONY: up
+up: $(WASM) testbed $(VENV)/ready ## Leave the demo stack running; prints URLs and curl lines
+	$(PY) tools/demo/up.py
+
+.PHONY: simulate
+simulate: ## Fairness table and figures from the virtual-time simulator
+	cargo run --locked --release --bin simulate
+
+.PHONY: accuracy
+accuracy: ## Estimates against real tokenizers
+	cargo run --locked --release -p accuracy
+
+##@ Test
+.PHONY: test
+test: test-unit test-wasm test-abi test-e2e ## Everything below
+
+.PHONY: test-unit
+test-unit: ## Tables, properties, interleavings, simulator assertions
+	cargo test --locked
+
+.PHONY: test-wasm
+test-wasm: $(BINDGEN) toolchain ## The pure core on wasm32-unknown-unknown under Node (32-bit usize)
+	CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER=$(CURDIR)/$(BINDGEN) \
+	  cargo test --locked --target wasm32-unknown-unknown --test wasm
+
+.PHONY: test-abi
+test-abi: $(WASM) ## The compiled filter in a small proxy-wasm host, playing field cases
+	cargo test --locked -p abi-host
+
+.PHONY: test-e2e
+test-e2e: $(WASM) $(TRAP) testbed $(VENV)/ready ## The compiled filter in real Envoy, newest and oldest
+	$(PY) -m pytest -q tests/e2e
+
+##@ Quality
+.PHONY: lint
+lint: toolchain ## Formatting, clippy (native and wasm), layers, size
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --target wasm32-wasip1 --lib -- -D warnings
+	tools/layers.sh
+	$(MAKE) size
+
+.PHONY: size
+size: $(WASM) ## Size of the module against its limit
+	@bytes=$$(stat -c %s $(WASM)); echo "$(WASM): $$bytes of $(WASM_LIMIT) bytes"; test $$bytes -le $(WASM_LIMIT)
+
+.PHONY: bench
+bench: $(WASM) $(NOOP) testbed $(VENV)/ready ## Decision cost (criterion) and ratios against bare Envoy
+	cargo bench --locked --bench decide
+	$(PY) benches/envoy/bench.py
+
+##@ Parts
+.PHONY: toolchain
+toolchain:
+	@rustup target list --installed | grep -q wasm32-wasip1 || rustup target add wasm32-wasip1
+	@rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
+
+$(WASM): $(SOURCES) | toolchain
+	cargo build --locked --profile wasm --target wasm32-wasip1 --lib
+	cp $(WASM_RAW) $@
+
+$(TRAP): $(SOURCES) | toolchain
+	cargo build --locked --profile wasm --target wasm32-wasip1 --lib --features trap-test --target-dir target/trap
+	cp target/trap/wasm32-wasip1/wasm/envoy_backpressure.wasm $@
+
+$(NOOP): $(wildcard benches/noop/src/*.rs) benches/noop/Cargo.toml | toolchain
+	cargo build --locked --release --target wasm32-wasip1 --manifest-path benches/noop/Cargo.toml --target-dir target/noop
+	cp target/noop/wasm32-wasip1/release/noop.wasm $@
+
+.PHONY: testbed
+testbed:
+	tools/setup.sh testbed
+
+$(VENV)/ready: tests/e2e/requirements.txt
+	tools/setup.sh venv
+	touch $@
+
+$(BINDGEN): Cargo.lock
+	cargo install --quiet --locked --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli
+	touch $@
