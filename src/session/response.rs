@@ -89,7 +89,8 @@ impl Session {
                 content_encoding: first(headers, "content-encoding").unwrap_or_default(),
                 failed: self.response.status >= 400,
                 streams: priced.facts.streams,
-                model: priced.facts.model.as_deref().unwrap_or_default().as_bytes(),
+                model: priced.facts.model.as_deref(),
+                dialect: priced.endpoint.dialect,
             })));
         }
     }
