@@ -9,5 +9,6 @@ pub mod media;
 pub mod price;
 pub mod refusal;
 pub mod request;
+pub mod reserve;
 pub mod text;
 pub mod usage;
