@@ -35,18 +35,27 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Name for metrics, logs and pages: the configured one, `default`, or `other`. Never text from a request.
+    /// See [`tenant_name`].
     pub fn tenant_name<'a>(&self, config: &'a Config) -> &'a str {
         match self.tenant_index.and_then(|index| config.tenants.get(index)) {
             Some(tenant) => &tenant.name,
-            None if self.tenant == DEFAULT_TENANT => DEFAULT_TENANT_NAME,
-            None => OTHER_TENANTS_NAME,
+            None => tenant_name(config, self.tenant),
         }
     }
 
     /// Name of the class.
     pub fn class_name<'a>(&self, config: &'a Config) -> &'a str {
         config.classes.get(usize::from(self.class.0)).map_or("", |class| &class.name)
+    }
+}
+
+/// Name of a tenant for metrics, logs and pages, by its key in shared state: the configured one, `default`, or `other`.
+/// Never text from a request.
+pub fn tenant_name(config: &Config, key: TenantKey) -> &str {
+    match config.tenants.iter().find(|tenant| tenant.key == key) {
+        Some(tenant) => &tenant.name,
+        None if key == DEFAULT_TENANT => DEFAULT_TENANT_NAME,
+        None => OTHER_TENANTS_NAME,
     }
 }
 

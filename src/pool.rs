@@ -25,17 +25,36 @@ pub struct CallSite<'a> {
 /// A call without a readable model falls to the first pool that does not ask for one.
 pub fn find<'a>(config: &'a Config, call: &CallSite<'_>) -> Option<(usize, &'a Pool)> {
     let site = Site::new(call.host, call.path);
-    config.pools.iter().enumerate().find(|(_, pool)| {
-        site.is_in(&pool.matches)
-            && (pool.matches.models.is_empty()
-                || call.model.is_some_and(|model| any(&pool.matches.models, model.as_bytes())))
-    })
+    let mut pools = config.pools.iter().enumerate();
+    pools.find(|(_, pool)| site.is_in(&pool.matches) && takes_model(pool, call.model))
 }
 
 /// Whether host and path leave any pool possible, so that the body is worth reading.
 pub fn may_match(config: &Config, host: &[u8], path: &[u8]) -> bool {
     let site = Site::new(host, path);
     config.pools.iter().any(|pool| site.is_in(&pool.matches))
+}
+
+/// Indices of the pools that host and path leave possible, in order, for [`pick`] once the model is known.
+///
+/// The two together say the same as [`find`] and look at host and path only once. `known_endpoint` tells whether
+/// [`dialect::classify`] knows the path, which the caller has found out already.
+pub fn candidates(config: &Config, host: &[u8], path: &[u8], known_endpoint: bool) -> Vec<usize> {
+    let site = Site::new(host, path);
+    let _ = site.generation.set(known_endpoint);
+    let pools = config.pools.iter().enumerate();
+    pools.filter(|(_, pool)| site.is_in(&pool.matches)).map(|(index, _)| index).collect()
+}
+
+/// The first of the [`candidates`] that takes the model.
+pub fn pick<'a>(config: &'a Config, candidates: &[usize], model: Option<&str>) -> Option<(usize, &'a Pool)> {
+    let mut pools = candidates.iter().filter_map(|index| config.pools.get(*index).map(|pool| (*index, pool)));
+    pools.find(|(_, pool)| takes_model(pool, model))
+}
+
+fn takes_model(pool: &Pool, model: Option<&str>) -> bool {
+    let globs = &pool.matches.models;
+    globs.is_empty() || model.is_some_and(|model| globs.iter().any(|glob| glob.matches(model.as_bytes())))
 }
 
 struct Site<'a> {
@@ -98,10 +117,6 @@ fn is_free(path: &[u8]) -> bool {
     ];
     let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     last.split(|byte| *byte == b':').any(|piece| FREE.contains(&piece))
-}
-
-fn any(globs: &[Glob], text: &[u8]) -> bool {
-    globs.iter().any(|glob| glob.matches(text))
 }
 
 /// A host or host glob without `:port`; the colons of an IPv6 address in brackets are left alone.

@@ -351,6 +351,34 @@ mod schema {
         }
     }
 
+    #[test]
+    fn the_schema_has_the_ranges_of_the_parser() {
+        use envoy_backpressure::config::range;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy/backpressure.schema.json");
+        let schema: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let pool = "/$defs/pool/properties";
+        for (place, range) in [
+            ("/$defs/weight".to_owned(), range::WEIGHT),
+            ("/$defs/wait_ms".to_owned(), range::WAIT_MS),
+            (format!("{pool}/limits/properties/requests_per_minute"), range::PER_MINUTE),
+            (format!("{pool}/limits/properties/tokens_per_minute"), range::PER_MINUTE),
+            (format!("{pool}/limits/properties/input_tokens_per_minute"), range::PER_MINUTE),
+            (format!("{pool}/limits/properties/output_tokens_per_minute"), range::PER_MINUTE),
+            (format!("{pool}/limits/properties/concurrent_requests"), range::CONCURRENT),
+            (format!("{pool}/burst_seconds"), range::BURST_SECONDS),
+            (format!("{pool}/default_output_tokens"), range::OUTPUT_LLM_TOKENS),
+            (format!("{pool}/max_parked"), range::PARKED),
+            ("/properties/body_limit_bytes".to_owned(), range::BODY_LIMIT_BYTES),
+            ("/properties/reservation_ttl_seconds".to_owned(), range::RESERVATION_TTL_SECONDS),
+            ("/properties/max_retry_after_seconds".to_owned(), range::MAX_RETRY_AFTER_SECONDS),
+            ("/properties/cas_attempts".to_owned(), range::CAS_ATTEMPTS),
+        ] {
+            let found = schema.pointer(&place).unwrap();
+            let ends = (found["minimum"].as_u64().unwrap(), found["maximum"].as_u64().unwrap());
+            assert_eq!(ends, range.into_inner(), "{place}");
+        }
+    }
+
     /// Examples marked `beyond_schema` are wrong in ways no schema can tell: names that must exist or be unique.
     #[test]
     fn the_schema_refuses_every_bad_example_it_can() {

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use envoy_backpressure::config::{Config, parse};
-use envoy_backpressure::pool::{CallSite, find, may_match};
+use envoy_backpressure::cost::dialect::classify;
+use envoy_backpressure::pool::{CallSite, candidates, find, may_match, pick};
 
 /// One pool for each `match`, named by its index.
 fn pools(matches: &[&str]) -> Config {
@@ -20,7 +21,10 @@ fn pool_of(config: &Config, host: &str, path: &str, model: Option<&str>) -> Opti
         assert_eq!(pool.name, index.to_string());
         index
     });
-    assert!(found.is_none() || may_match(config, host.as_bytes(), path.as_bytes()));
+    let known = classify(path.as_bytes(), None).is_some();
+    let possible = candidates(config, host.as_bytes(), path.as_bytes(), known);
+    assert_eq!(may_match(config, host.as_bytes(), path.as_bytes()), !possible.is_empty());
+    assert_eq!(pick(config, &possible, model).map(|(index, _)| index), found);
     found
 }
 
