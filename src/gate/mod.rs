@@ -32,7 +32,8 @@ pub use store::{
     Cas, Expected, PutError, Scratch, SharedStore, StoreError, TransactError, inspect, transact,
 };
 
-/// Who is accounted: a named tenant's index, or a bounded slot for unnamed ones.
+/// Who is accounted: 31 bits of a hash of the name, with the high bit set for tenants that the configuration does not
+/// name. The configured ones never collide; made by [`crate::identity::resolve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantKey(pub u32);
 
