@@ -5,6 +5,7 @@
 
 use crate::units::{Limits, Resource};
 
+pub mod build;
 pub mod json;
 pub mod page;
 

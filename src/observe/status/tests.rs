@@ -145,3 +145,64 @@ fn answers_are_never_stored_or_framed() {
         assert!(value("content-security-policy").unwrap().starts_with("default-src 'none'; "));
     }
 }
+
+fn config() -> crate::config::Config {
+    let text = serde_json::json!({
+        "classes": {"high": {"weight": 4}, "low": {"weight": 1}},
+        "default_class": "low",
+        "tenants": {"acme": {}},
+        "pools": [{"name": "p", "limits": {"requests_per_minute": 10, "concurrent_requests": 2}}],
+    });
+    crate::config::parse(text.to_string().as_bytes()).unwrap()
+}
+
+fn share(class: u8, tenant: u32, waiting: u32, entitled: u32) -> crate::gate::FlowShare {
+    crate::gate::FlowShare {
+        flow: crate::gate::Flow {
+            class: crate::config::ClassId(class),
+            tenant: crate::gate::TenantKey(tenant),
+            class_weight: 1,
+            tenant_weight: 1,
+        },
+        waiting,
+        entitled_permille: entitled,
+        received_permille: entitled,
+        returning_permille: 1_000,
+    }
+}
+
+#[test]
+fn tenants_that_the_configuration_does_not_name_are_shown_as_one() {
+    let config = config();
+    let acme = config.tenants[0].key.0;
+    let summary = crate::gate::Summary {
+        flows: vec![share(1, 0x8000_0001, 1, 100), share(1, acme, 2, 300), share(1, 0x8000_0002, 3, 500)],
+        scale_permille: 1_000,
+        ..Default::default()
+    };
+    let view = build::pool(&config, "p", &summary, &PerResource::from_fn(|_| None), 0);
+    let rows: Vec<_> =
+        view.flows.iter().map(|flow| (flow.tenant.as_str(), flow.waiting, flow.entitled_permille)).collect();
+    assert_eq!(rows, [("other", 4, 600), ("acme", 2, 300)]);
+    assert!(view.flows.iter().all(|flow| flow.class == "low" && flow.returning_permille == 1_000));
+}
+
+#[test]
+fn an_idle_pool_shows_its_limits_whole() {
+    let config = config();
+    let policy = crate::gate::Policy {
+        limits: config.pools[0].limits,
+        burst: crate::units::Span::from_secs(60),
+        strict_window: false,
+        reservation_ttl: crate::units::Span::from_secs(600),
+    };
+    let now = crate::units::Timestamp::from_millis(1_700_000_000_000);
+    let ledger = crate::gate::ledger::Ledger::new(now);
+    let standings = crate::gate::standing::standings(&ledger, &policy, now);
+    let summary = crate::gate::standing::summary(&ledger, &policy, now, build::MOST_FLOWS);
+    let view = build::pool(&config, "p", &summary, &standings, 0);
+    let limits: Vec<_> =
+        view.limits.iter().map(|limit| (limit.resource.name(), limit.limit, limit.remaining)).collect();
+    assert_eq!(limits, [("requests", 10, 10), ("concurrency", 2, 2)]);
+    assert_eq!((view.paused_ms, view.scale_permille, view.booked), (None, 1_000, 0));
+}
