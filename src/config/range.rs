@@ -23,8 +23,8 @@ pub const OUTPUT_LLM_TOKENS: RangeInclusive<u64> = 0..=10_000_000;
 /// See [`OUTPUT_LLM_TOKENS`].
 pub const DEFAULT_OUTPUT_LLM_TOKENS: u64 = 1_024;
 
-/// `token_weights`, in thousandths.
-pub const MAX_LLM_TOKEN_WEIGHT_MILLI: u32 = 1_000_000;
+/// Largest of the `token_weights`.
+pub const MAX_LLM_TOKEN_WEIGHT: u32 = 1_000;
 
 /// `max_wait_ms`; more than an hour outlives every client's patience.
 pub const WAIT_MS: RangeInclusive<u64> = 0..=3_600_000;
