@@ -41,7 +41,7 @@ impl Worker {
         Self {
             store: SharedData::new(),
             gate: Gatekeeper::new(Rc::clone(&plan)),
-            suggestions: Suggestions::new(Rc::clone(&plan)),
+            suggestions: Suggestions::new(&plan),
             counts: Counts::default(),
             millis: START,
             plan,
@@ -354,4 +354,38 @@ fn the_store_holds_few_keys_whatever_the_tenants_are_called() {
         worker.store.get(key, &mut value).unwrap();
         assert!(value.len() <= 64 * 1_024, "{key}: {}", value.len());
     }
+}
+
+#[test]
+fn agents_that_declare_much_and_use_little_are_soon_reserved_what_they_use() {
+    let pool = POOL.replace("\"max_tokens\"", "\"learned\"");
+    let mut worker = Worker::new(&pool);
+    for _ in 0..50 {
+        worker.millis += 60_000;
+        let (mut session, _) = worker.send(&chat(8_000));
+        worker.answer(&mut session, "200", &usage(20, 300));
+    }
+    worker.millis += 60_000;
+    let before = worker.left();
+    let (_session, _) = worker.send(&chat(8_000));
+    let reserved = before - worker.left();
+    assert!((300..700).contains(&reserved), "{reserved}");
+}
+
+#[test]
+fn workers_exchange_what_they_learn_at_the_tick() {
+    let pool = POOL.replace("\"max_tokens\"", "\"learned\"");
+    let mut worker = Worker::new(&pool);
+    for _ in 0..20 {
+        worker.millis += 60_000;
+        let (mut session, _) = worker.send(&chat(8_000));
+        worker.answer(&mut session, "200", &usage(20, 300));
+    }
+    worker.step(|env| env.suggestions.exchange(env.store, env.recorder));
+    worker.suggestions = Suggestions::new(&worker.plan);
+    worker.step(|env| env.suggestions.exchange(env.store, env.recorder));
+    worker.millis += 60_000;
+    let before = worker.left();
+    let (_session, _) = worker.send(&chat(8_000));
+    assert!(before - worker.left() < 700);
 }

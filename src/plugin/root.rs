@@ -88,7 +88,7 @@ impl Root {
 
     fn slow_work(worker: &Rc<Worker>, now: Timestamp) {
         worker.step(now, |env| {
-            env.suggestions.exchange(env.store, now, env.recorder);
+            env.suggestions.exchange(env.store, env.recorder);
         });
         for pool in 0..worker.plan.pools.len() {
             if worker.is_superseded(pool) {

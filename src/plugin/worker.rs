@@ -37,7 +37,7 @@ impl Worker {
             parking: RefCell::new(Parking::new(plan.pools.len())),
             tick_millis: Cell::new(0),
             gate: RefCell::new(Gatekeeper::new(Rc::clone(&plan))),
-            suggestions: RefCell::new(Suggestions::new(Rc::clone(&plan))),
+            suggestions: RefCell::new(Suggestions::new(&plan)),
             meters: RefCell::new(Meters::new(Rc::clone(&plan))),
             superseded: RefCell::new(vec![false; plan.pools.len()]),
             plan,

@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use super::gatekeeper::anomaly_of;
 use super::{Claim, Env, Head, Phase, Priced, Session};
-use crate::config::{Mode, OutputReserve, Pool};
+use crate::config::{Mode, Pool};
 use crate::cost::dialect::{Dialect, Endpoint, Operation};
 use crate::cost::price;
 use crate::cost::request::{self, BodySeen, RequestFacts};
+use crate::cost::reserve;
 use crate::cost::usage::Usage;
 use crate::gate::{Ask, Booking, Decision, Standings, WaitReason};
 use crate::hash;
@@ -21,9 +22,8 @@ const FINGERPRINT_BYTES: usize = 16 * 1_024;
 /// A wait shorter than the clock's and the tick's grain is not worth telling.
 const SHORTEST_WAIT: Span = Span::from_millis(1);
 
-/// Keep fingerprints and model names apart from other uses of the hash.
+/// Keeps fingerprints apart from other uses of the hash.
 const BODY_SEED: u64 = 0x6270_2e62_6f64_7900;
-const MODEL_SEED: u64 = 0x6270_2e6d_6f64_656c;
 
 /// What is to be done with a call.
 #[derive(Debug)]
@@ -95,8 +95,7 @@ impl Session {
             });
         }
         let endpoint = Endpoint { dialect: pool.provider.unwrap_or(by_path.dialect), ..by_path };
-        let model_hash =
-            model.as_deref().map_or(0, |name| hash::hash64(MODEL_SEED, name.to_ascii_lowercase().as_bytes()));
+        let model_hash = model.as_deref().map_or(0, reserve::key);
         facts.model = model;
         let estimated_input = facts.input_llm_tokens;
         facts.input_llm_tokens = env.suggestions.corrected_input(index, model_hash, facts.input_llm_tokens);
@@ -326,15 +325,9 @@ fn output_reserve(
     if !facts.generates_output {
         return 0;
     }
-    let fallback =
-        facts.declared_output.unwrap_or_else(|| pool.default_output_llm_tokens.saturating_mul(facts.answers));
-    match pool.output_reserve {
-        OutputReserve::MaxTokens => fallback,
-        OutputReserve::Learned => match env.suggestions.output(index, model_hash, head.identity.tenant.0) {
-            Some(suggested) => facts.declared_output.map_or(suggested, |declared| declared.min(suggested)),
-            None => fallback,
-        },
-    }
+    let default = pool.default_output_llm_tokens.saturating_mul(facts.answers);
+    let suggested = env.suggestions.output(index, model_hash, head.identity.tenant.0);
+    reserve::output_reserve(pool.output_reserve, facts.declared_output, suggested, default)
 }
 
 /// The same body of the same flow coming back is the same call.

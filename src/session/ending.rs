@@ -4,6 +4,7 @@ use super::gatekeeper::Lesson;
 use super::response::Origin;
 use super::{Claim, Env, Phase, Priced, Session};
 use crate::cost::price;
+use crate::cost::reserve::Observation;
 use crate::cost::usage::{self, Report, Usage};
 use crate::gate::Settlement;
 use crate::observe::{Anomaly, LlmTokenKind};
@@ -145,15 +146,13 @@ impl Session {
             env.recorder.estimate_error(priced.pool, error);
         }
         if self.response.complete {
-            let tenant = priced.ask.flow.tenant.0;
-            env.suggestions.record(
-                priced.pool,
-                priced.model_hash,
-                tenant,
-                priced.estimated_input,
-                input,
-                output,
-            );
+            let call = Observation {
+                model: priced.model_hash,
+                tenant: priced.ask.flow.tenant.0,
+                output: priced.facts.generates_output.then_some(output),
+                input: Some((priced.estimated_input, input)),
+            };
+            env.suggestions.record(priced.pool, call);
         }
     }
 }
