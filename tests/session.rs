@@ -389,3 +389,22 @@ fn workers_exchange_what_they_learn_at_the_tick() {
     let (_session, _) = worker.send(&chat(8_000));
     assert!(before - worker.left() < 700);
 }
+
+#[test]
+fn a_parked_call_that_is_tried_early_stays_one_call() {
+    let pool = POOL
+        .replace("\"max_wait_ms\": 0", "\"max_wait_ms\": 50000")
+        .replace("\"burst_seconds\": 60", "\"burst_seconds\": 1");
+    let mut worker = Worker::new(&pool);
+    let mut parked = Vec::new();
+    for _ in 0..6 {
+        parked.push(worker.send(&chat(11)).0);
+    }
+    for _ in 0..40 {
+        worker.millis += 25;
+        let last = parked.last_mut().unwrap();
+        worker.step(|env| last.decide_parked(env));
+    }
+    let (summary, _) = worker.step(|env| env.gate.summary(env.store, 0, 8, env.now)).unwrap();
+    assert!(summary.booked <= 5, "{}", summary.booked);
+}

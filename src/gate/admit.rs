@@ -27,7 +27,7 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     };
     let pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
     let weights = Weights::new(&ledger.queue, flow);
-    let recognised = ledger.queue.recognise(flow, print_of(ask.fingerprint), ledger.last / 1_000);
+    let recognised = ledger.queue.recognise(flow, print_of(ask.fingerprint), ask.parked, ledger.last / 1_000);
     let (place, twin) = match recognised {
         Recognised::Returning(place) => (Some(place), false),
         Recognised::New { twin } => (None, twin),
@@ -138,7 +138,7 @@ fn book(ledger: &mut Ledger, flow: usize, place: Option<Place>, call: Call) {
 
 /// The wait to tell: the real one, or else a moment in the last quarter of the longest that may be told.
 fn told(wait: Span, ask: &Ask) -> Span {
-    if wait <= ask.max_told {
+    if wait <= ask.max_told.max(ask.max_park) {
         return wait;
     }
     let most = ask.max_told.as_micros();

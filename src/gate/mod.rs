@@ -74,6 +74,10 @@ pub struct Ask {
     pub fingerprint: u64,
     /// Longest wait that may be told to this caller.
     pub max_told: Span,
+    /// Longest time for which the caller may be held here instead of being told; zero = never.
+    pub max_park: Span,
+    /// The caller is held here and holds a booking, so it is recognised however early it asks.
+    pub parked: bool,
 }
 
 /// Why a call may not pass now.

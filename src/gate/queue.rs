@@ -241,8 +241,9 @@ impl Queue {
     /// Whether a call of `flow` with `print` is one that was told to come back by `now` (milliseconds).
     ///
     /// Of several that look the same the earliest due is redeemed. A call well before any of their times is another
-    /// caller, as long as such look-alikes do come back; else it is one caller that knocks too early.
-    pub(crate) fn recognise(&self, flow: usize, print: u32, now: u64) -> Recognised {
+    /// caller, as long as such look-alikes do come back; else it is one caller that knocks too early. A `parked` call
+    /// is known to hold one of them, and it does not matter which.
+    pub(crate) fn recognise(&self, flow: usize, print: u32, parked: bool, now: u64) -> Recognised {
         let range = self.range(flow);
         let start = range.start;
         let mine = self.calls.get(range).unwrap_or_default();
@@ -256,7 +257,7 @@ impl Queue {
         }
         let Some((_, index, expected)) = earliest else { return Recognised::New { twin: false } };
         let most = self.flows.get(flow).map_or(0, FlowState::most_twins);
-        if expected || twins >= most {
+        if expected || parked || twins >= most {
             Recognised::Returning(Place { flow, call: start.saturating_add(index) })
         } else {
             Recognised::New { twin: true }

@@ -40,13 +40,14 @@ impl LogLimit {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects)]
 mod tests {
     use super::*;
 
     #[test]
     fn one_line_per_span_and_the_rest_is_counted() {
         let mut limit = LogLimit::default();
-        let at = |secs| Timestamp::from_millis(secs * 1_000);
+        let at = |secs: u64| Timestamp::from_millis(secs * 1_000);
         assert_eq!(limit.allow(Anomaly::UsageMissing, at(100)), Some(0));
         assert_eq!(limit.allow(Anomaly::UsageMissing, at(101)), None);
         assert_eq!(limit.allow(Anomaly::CasExhausted, at(101)), Some(0));

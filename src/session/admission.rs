@@ -13,7 +13,7 @@ use crate::cost::usage::Usage;
 use crate::gate::{Ask, Booking, Decision, Standings, WaitReason};
 use crate::hash;
 use crate::observe::{Anomaly, Decided, LlmTokenKind};
-use crate::pool::{self, CallSite};
+use crate::pool;
 use crate::reply::{self, Answer};
 use crate::units::{Cost, Span, Timestamp};
 
@@ -70,14 +70,9 @@ impl Session {
             Seen::Beginning => BodySeen::Prefix { declared_len: head.content_length },
         };
         let by_path = head.endpoint.clone().unwrap_or_else(|| unknown_endpoint(Dialect::OpenAi));
-        let mut facts = if head.encoded {
-            request::read_request(&by_path, body, body_seen)
-        } else {
-            request::read_request(&by_path, body, body_seen)
-        };
+        let mut facts = request::read_request(&by_path, body, body_seen);
         let model = facts.model.clone().or_else(|| by_path.path_model.clone());
-        let site = CallSite { host: &head.host, path: &head.path, model: model.as_deref() };
-        let Some((index, pool)) = pool::find(&plan.config, &site) else {
+        let Some((index, pool)) = pool::pick(&plan.config, &head.candidates, model.as_deref()) else {
             env.recorder.unmatched();
             self.phase = Phase::Passed;
             return Verdict::Forward(Forward::default());
@@ -107,7 +102,9 @@ impl Session {
             Err(exceeds) => (Cost::default(), Some(exceeds)),
         };
         self.reserved = cost.llm_tokens;
-        let ask = Ask { flow, cost, fingerprint, max_told: plan.config.max_retry_after };
+        let max_park = if seen == Seen::Whole { pool.max_wait(flow.class) } else { Span::ZERO };
+        let ask =
+            Ask { flow, cost, fingerprint, max_told: plan.config.max_retry_after, max_park, parked: false };
         let inject =
             pool.inject_stream_usage && seen == Seen::Whole && !head.encoded && plan.config.hold_headers;
         self.replacement = if inject { request::inject_stream_usage(body) } else { None };
@@ -133,9 +130,13 @@ impl Session {
     }
 
     fn ask_gate(&mut self, may_park: bool, env: &mut Env<'_>) -> Verdict {
-        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
+        let Some((pool, mut ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
             return Verdict::Forward(Forward::default());
         };
+        if let Some(since) = self.parked_since() {
+            ask.parked = true;
+            ask.max_park = since.after(ask.max_park).since(env.now);
+        }
         let shadow = self.plan.config.mode == Mode::Shadow;
         match env.gate.admit(env.store, pool, &ask, shadow, env.now) {
             Ok((Decision::Admit(reservation), standings)) => {
@@ -212,8 +213,9 @@ impl Session {
     ) -> Verdict {
         let since = self.parked_since().unwrap_or(env.now);
         let due = env.now.after(booking.wait.max(SHORTEST_WAIT));
-        let patience = self.pool_config().map_or(Span::ZERO, |pool| pool.max_wait(booking.flow.class));
+        let patience = self.priced.as_ref().map_or(Span::ZERO, |priced| priced.ask.max_park);
         self.reason = Some(reply::reason_name(reason));
+        self.waits_for = Some(reason);
         if may_park && due <= since.after(patience) {
             self.booking = Some(booking);
             self.phase = Phase::Parked { since, due };
@@ -229,7 +231,7 @@ impl Session {
             booking.wait = due.since(env.now);
             booking.told = booking.wait;
         }
-        self.deny(booking, WaitReason::Exhausted, env)
+        self.deny(booking, self.waits_for.unwrap_or(WaitReason::Exhausted), env)
     }
 
     fn deny(&mut self, booking: Booking, reason: WaitReason, env: &mut Env<'_>) -> Verdict {
@@ -242,8 +244,8 @@ impl Session {
         let (Some(pool), Some(priced)) = (self.pool_config(), self.priced.as_ref()) else {
             return Verdict::Forward(Forward::default());
         };
-        let told = booking.told.max(SHORTEST_WAIT);
         let max_told = plan.config.max_retry_after;
+        let told = booking.told.clamp(SHORTEST_WAIT, max_told);
         Verdict::Answer(reply::denied(pool, priced.endpoint.dialect, reason, told, max_told, &self.standings))
     }
 

@@ -28,7 +28,8 @@ impl Session {
         let path = first(headers, ":path").unwrap_or_default();
         let host = first(headers, ":authority").unwrap_or_default();
         let endpoint = dialect::classify(path, None);
-        if !pool::may_match(&plan.config, host, path) {
+        let candidates = pool::candidates(&plan.config, host, path, endpoint.is_some());
+        if candidates.is_empty() {
             if endpoint.is_some() {
                 recorder.unmatched();
             }
@@ -43,7 +44,7 @@ impl Session {
         });
         let head = Head {
             path: path.to_vec(),
-            host: host.to_vec(),
+            candidates,
             endpoint,
             identity,
             content_length: first(headers, "content-length").and_then(parse_length),

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::cost::dialect::Endpoint;
 use crate::cost::request::RequestFacts;
 use crate::cost::usage::ResponseMeter;
-use crate::gate::{Ask, Booking, SharedStore, Standings};
+use crate::gate::{Ask, Booking, SharedStore, Standings, WaitReason};
 use crate::identity::Identity;
 use crate::observe::{Decided, Labels, LogField, Recorder, TenantLabel};
 use crate::units::{Span, Timestamp};
@@ -66,8 +66,8 @@ pub enum Phase {
 pub struct Head {
     /// `:path`, raw bytes.
     pub path: Vec<u8>,
-    /// `:authority`, raw bytes.
-    pub host: Vec<u8>,
+    /// Pools that host and path leave possible, in order.
+    pub candidates: Vec<usize>,
     /// Which API; `None` for a path that only a pool's own `paths` make metered.
     pub endpoint: Option<Endpoint>,
     /// Who calls.
@@ -111,6 +111,7 @@ pub struct Session {
     booking: Option<Booking>,
     /// The body with usage asked for, while the call waits.
     replacement: Option<Vec<u8>>,
+    waits_for: Option<WaitReason>,
     decided: Option<Decided>,
     reason: Option<&'static str>,
     standings: Standings,
@@ -143,6 +144,7 @@ impl Session {
             extra: Claim::None,
             booking: None,
             replacement: None,
+            waits_for: None,
             decided: None,
             reason: None,
             standings: Standings::default(),

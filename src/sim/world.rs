@@ -246,8 +246,14 @@ impl<K: Gatekeeper + ?Sized> World<'_, K> {
     fn ask(&mut self, id: usize) {
         let call = &self.calls[id];
         let flow = self.load.groups[call.group].flow();
-        let ask =
-            Ask { flow, cost: call.reserved, fingerprint: call.fingerprint, max_told: self.load.max_told };
+        let ask = Ask {
+            flow,
+            cost: call.reserved,
+            fingerprint: call.fingerprint,
+            max_told: self.load.max_told,
+            max_park: Span::ZERO,
+            parked: false,
+        };
         let knock = Knock { worker: call.worker, ask };
         let wall = self.wall();
         match self.keeper.call(&knock, wall) {

@@ -33,6 +33,8 @@ pub fn ask(fingerprint: u64, llm_tokens: u64, weight: u32) -> Ask {
         cost: cost(llm_tokens),
         fingerprint: fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         max_told: Span::from_secs(600),
+        max_park: Span::ZERO,
+        parked: false,
     }
 }
 
