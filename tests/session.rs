@@ -408,3 +408,54 @@ fn a_parked_call_that_is_tried_early_stays_one_call() {
     let (summary, _) = worker.step(|env| env.gate.summary(env.store, 0, 8, env.now)).unwrap();
     assert!(summary.booked <= 5, "{}", summary.booked);
 }
+
+#[test]
+fn what_passed_long_ago_is_not_charged_when_the_store_heals() {
+    let mut worker = Worker::new(POOL);
+    worker.store.set_hook(|operation, _| if operation == Operation::Set { Fate::Fail } else { Fate::Pass });
+    for _ in 0..300 {
+        worker.send(&chat(100));
+        worker.millis += 1_000;
+    }
+    worker.store.clear_hook();
+    for _ in 0..20 {
+        worker.step(|env| env.gate.pay_owed(env.store, env.now));
+    }
+    let requests = worker.step(|env| env.gate.standings(env.store, 0, env.now).requests.unwrap());
+    assert!(requests.reset <= envoy_backpressure::units::Span::from_secs(61), "{requests:?}");
+}
+
+#[test]
+fn a_parked_call_stays_until_its_time_is_up() {
+    let pool = r#"{"name": "gpu", "limits": {"concurrent_requests": 1}, "max_wait_ms": 5000}"#;
+    let mut worker = Worker::new(pool);
+    let (mut first, _) = worker.send(&chat(10));
+    worker.millis += 60;
+    worker.answer(&mut first, "200", &usage(5, 5));
+    let (mut first, _) = worker.send(&chat(12));
+    let (mut second, verdict) = worker.send(&chat(11));
+    assert!(matches!(verdict, Verdict::Park { .. }), "{verdict:?}");
+    for _ in 0..100 {
+        worker.millis += 25;
+        let verdict = worker.step(|env| second.decide_parked(env));
+        assert!(matches!(verdict, Verdict::Park { .. }), "{verdict:?}");
+    }
+    worker.answer(&mut first, "200", &usage(5, 5));
+    let verdict = worker.step(|env| second.decide_parked(env));
+    assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+}
+
+#[test]
+fn a_parked_call_is_denied_when_its_time_is_up() {
+    let pool = r#"{"name": "gpu", "limits": {"concurrent_requests": 1}, "max_wait_ms": 5000}"#;
+    let mut worker = Worker::new(pool);
+    let (mut first, _) = worker.send(&chat(10));
+    worker.millis += 60;
+    worker.answer(&mut first, "200", &usage(5, 5));
+    let (_first, _) = worker.send(&chat(12));
+    let (mut second, _) = worker.send(&chat(11));
+    worker.millis += 5_001;
+    let verdict = worker.step(|env| second.decide_parked(env));
+    let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(answer.reason, "concurrency");
+}

@@ -65,8 +65,10 @@ impl Session {
             self.phase = Phase::Passed;
             return Verdict::Forward(Forward::default());
         };
+        let arrived = arrived.max(body.len());
         let body_seen = match seen {
-            Seen::Whole => BodySeen::Complete,
+            Seen::Whole if body.len() == arrived => BodySeen::Complete,
+            Seen::Whole => BodySeen::Prefix { declared_len: u64::try_from(arrived).ok() },
             Seen::Beginning => BodySeen::Prefix { declared_len: head.content_length },
         };
         let by_path = head.endpoint.clone().unwrap_or_else(|| unknown_endpoint(Dialect::OpenAi));
@@ -77,7 +79,7 @@ impl Session {
             self.phase = Phase::Passed;
             return Verdict::Forward(Forward::default());
         };
-        self.body_seen = u64::try_from(arrived.max(body.len())).unwrap_or(u64::MAX);
+        self.body_seen = u64::try_from(arrived).unwrap_or(u64::MAX);
         self.body_assumed = match seen {
             Seen::Whole => self.body_seen,
             Seen::Beginning => head.content_length.unwrap_or(self.body_seen).max(self.body_seen),
@@ -105,8 +107,10 @@ impl Session {
         let max_park = if seen == Seen::Whole { pool.max_wait(flow.class) } else { Span::ZERO };
         let ask =
             Ask { flow, cost, fingerprint, max_told: plan.config.max_retry_after, max_park, parked: false };
-        let inject =
-            pool.inject_stream_usage && seen == Seen::Whole && !head.encoded && plan.config.hold_headers;
+        let inject = pool.inject_stream_usage
+            && body_seen == BodySeen::Complete
+            && !head.encoded
+            && plan.config.hold_headers;
         self.replacement = if inject { request::inject_stream_usage(body) } else { None };
         self.labels.pool = index;
         self.priced = Some(Priced {
@@ -157,7 +161,7 @@ impl Session {
             }
             Err(error) => {
                 env.recorder.anomaly(anomaly_of(&error));
-                self.claim = env.gate.owe_charge(pool, &ask, env.recorder);
+                self.claim = env.gate.owe_charge(pool, &ask, env.now, env.recorder);
                 self.reason = Some(anomaly_of(&error).name());
                 self.forward(Decided::FailedOpen, env)
             }
@@ -213,10 +217,15 @@ impl Session {
     ) -> Verdict {
         let since = self.parked_since().unwrap_or(env.now);
         let due = env.now.after(booking.wait.max(SHORTEST_WAIT));
-        let patience = self.priced.as_ref().map_or(Span::ZERO, |priced| priced.ask.max_park);
+        let was_parked = self.parked_since().is_some();
+        let deadline = since.after(self.priced.as_ref().map_or(Span::ZERO, |priced| priced.ask.max_park));
         self.reason = Some(reply::reason_name(reason));
         self.waits_for = Some(reason);
-        if may_park && due <= since.after(patience) {
+        // One that waits here already stays until its time is up: its turn may come sooner than the ledger foresees,
+        // when a call ends or uses less than was reserved.
+        let due = if was_parked { due.min(deadline) } else { due };
+        let stays = if was_parked { env.now < deadline } else { due <= deadline };
+        if may_park && stays {
             self.booking = Some(booking);
             self.phase = Phase::Parked { since, due };
             return Verdict::Park { due };

@@ -19,6 +19,9 @@ use crate::upstream::Throttle;
 
 /// Most writes that may wait; a call holds one at most two times.
 const MAX_OWED: usize = 4_096;
+/// What passed longer ago than this is not charged any more: it has left every window and every bucket has refilled.
+/// Charging it now would punish callers for a fault of the store that is over.
+const STALE: Span = Span::from_secs(60);
 /// Owed writes tried per tick, so that a tick stays short.
 const OWED_PER_TICK: usize = 32;
 
@@ -63,6 +66,8 @@ impl Lesson {
 #[derive(Clone, Debug)]
 pub struct OwedCharge {
     ask: Ask,
+    /// When the call passed.
+    at: Timestamp,
     /// Set once it was written.
     written: Option<Reservation>,
     /// How the call ended, when that came first.
@@ -72,7 +77,7 @@ pub struct OwedCharge {
 #[derive(Debug)]
 enum Owed {
     Charge { pool: usize, charge: Rc<RefCell<OwedCharge>> },
-    Settle { pool: usize, reservation: Reservation, how: Settlement },
+    Settle { pool: usize, reservation: Reservation, how: Settlement, lesson: Lesson },
     Cancel { pool: usize, booking: Booking },
 }
 
@@ -191,13 +196,19 @@ impl Gatekeeper {
     ) -> Claim {
         match self.with_ledger(store, pool, now, |ledger, policy| charge(ledger, policy, ask, now)) {
             Ok(reservation) => Claim::Held(reservation),
-            Err(_) => self.owe_charge(pool, ask, recorder),
+            Err(_) => self.owe_charge(pool, ask, now, recorder),
         }
     }
 
     /// Puts a charge off until the tick.
-    pub fn owe_charge(&mut self, pool: usize, ask: &Ask, recorder: &mut dyn Recorder) -> Claim {
-        let charge = Rc::new(RefCell::new(OwedCharge { ask: *ask, written: None, ended: None }));
+    pub fn owe_charge(
+        &mut self,
+        pool: usize,
+        ask: &Ask,
+        now: Timestamp,
+        recorder: &mut dyn Recorder,
+    ) -> Claim {
+        let charge = Rc::new(RefCell::new(OwedCharge { ask: *ask, at: now, written: None, ended: None }));
         self.owe(Owed::Charge { pool, charge: Rc::clone(&charge) }, recorder);
         Claim::Owed(charge)
     }
@@ -233,7 +244,7 @@ impl Gatekeeper {
             Ok(false) => {}
             Err(_) => {
                 recorder.anomaly(Anomaly::SettleDeferred);
-                self.owe(Owed::Settle { pool, reservation, how }, recorder);
+                self.owe(Owed::Settle { pool, reservation, how, lesson }, recorder);
             }
         }
     }
@@ -322,10 +333,10 @@ impl Gatekeeper {
     fn pay(&mut self, store: &mut dyn SharedStore, owed: Owed, now: Timestamp) -> Option<Owed> {
         match owed {
             Owed::Charge { pool, charge } => self.pay_charge(store, pool, charge, now),
-            Owed::Settle { pool, reservation, how } => self
-                .try_settle(store, pool, &reservation, how, Lesson::None, now)
+            Owed::Settle { pool, reservation, how, lesson } => self
+                .try_settle(store, pool, &reservation, how, lesson, now)
                 .err()
-                .map(|_| Owed::Settle { pool, reservation, how }),
+                .map(|_| Owed::Settle { pool, reservation, how, lesson }),
             Owed::Cancel { pool, booking } => {
                 self.try_cancel(store, pool, &booking, now).err().map(|_| Owed::Cancel { pool, booking })
             }
@@ -339,11 +350,11 @@ impl Gatekeeper {
         owed: Rc<RefCell<OwedCharge>>,
         now: Timestamp,
     ) -> Option<Owed> {
-        let (ask, ended) = {
+        let (ask, at, ended) = {
             let owed = owed.borrow();
-            (owed.ask, owed.ended)
+            (owed.ask, owed.at, owed.ended)
         };
-        if ended == Some(Settlement::Unused) {
+        if ended == Some(Settlement::Unused) || now.since(at) >= STALE {
             return None;
         }
         // One transaction for both: a charge whose call has ended must not stay at its estimate.
