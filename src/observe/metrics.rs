@@ -5,7 +5,7 @@
 use super::Anomaly;
 use crate::config::Config;
 use crate::identity::{DEFAULT_TENANT, DEFAULT_TENANT_NAME, Identity, OTHER_TENANTS_NAME};
-use crate::units::Resource;
+use crate::units::{Resource, Span};
 
 /// What was decided on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +116,8 @@ impl TenantLabel {
 pub trait Recorder {
     /// One call was decided.
     fn decided(&mut self, labels: Labels, decided: Decided);
+    /// One call was refused, or would have been in shadow mode. `told`: the wait, `None` when it can never pass.
+    fn refused(&mut self, labels: Labels, reason: &'static str, told: Option<Span>);
     /// LLM tokens were reserved or used.
     fn llm_tokens(&mut self, labels: Labels, kind: LlmTokenKind, amount: u64);
     /// A call waited `millis` ms inside Envoy before it passed.
@@ -185,6 +187,11 @@ pub fn wait_ms(config: &Config, labels: Labels) -> String {
 /// Histogram of estimate errors, thousandths of the real amount.
 pub fn estimate_error(pool: &str) -> String {
     labelled(&[("pool", pool)], "estimate_error_permille")
+}
+
+/// Counter of refusals by their reason, those of shadow mode included.
+pub fn denials(pool: &str, reason: &str) -> String {
+    labelled(&[("pool", pool), ("reason", reason)], "denials")
 }
 
 /// Counter of upstream 429/503/529.

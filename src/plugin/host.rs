@@ -105,6 +105,7 @@ unsafe extern "C" {
     fn proxy_define_metric(kind: u32, name: *const u8, name_size: usize, id: *mut u32) -> u32;
     fn proxy_record_metric(id: u32, value: u64) -> u32;
     fn proxy_increment_metric(id: u32, offset: i64) -> u32;
+    fn proxy_get_metric(id: u32, value: *mut u64) -> u32;
 }
 
 /// Takes over memory that the host placed through the module's own allocator.
@@ -319,6 +320,14 @@ pub(super) fn add_metric(id: u32, amount: u64) {
         // SAFETY: no pointers.
         let _ = unsafe { proxy_increment_metric(id, amount) };
     }
+}
+
+/// Present value of a counter or gauge, over all workers.
+pub fn metric(id: u32) -> Option<u64> {
+    let mut value = 0;
+    // SAFETY: the out-pointer is a live local.
+    check(unsafe { proxy_get_metric(id, &mut value) }).ok()?;
+    Some(value)
 }
 
 /// Moves a gauge up or down.

@@ -8,9 +8,10 @@ use hashbrown::HashMap;
 use super::host::{self, MetricKind};
 use crate::observe::log_limit::LogLimit;
 use crate::observe::metrics;
+use crate::observe::status::denials::Denials;
 use crate::observe::{Anomaly, Decided, Labels, LlmTokenKind, Recorder, TenantLabel};
 use crate::session::Plan;
-use crate::units::{Resource, Timestamp};
+use crate::units::{Resource, Span, Timestamp};
 
 const WARN: u32 = 3;
 
@@ -60,10 +61,15 @@ pub(super) struct Meters {
     pools: Table,
     anomalies: Table,
     unmatched: Table,
+    denials: Denials,
 }
 
 /// Metrics of a pool that have no other label, by position in the pool's row.
-const POOL_METRICS: usize = 16;
+const POOL_METRICS: usize = 18;
+/// Row of the first reason for a refusal; before it stand gauges, the histogram, the throttle counter and what is left.
+const FIRST_REASON: usize = 11;
+/// Reasons for a refusal in the order of their rows.
+const REASONS: [&str; 5] = ["exhausted", "over_share", "concurrency", "upstream_paused", "exceeds_limit"];
 
 impl Meters {
     pub(super) fn new(plan: Rc<Plan>) -> Self {
@@ -77,7 +83,34 @@ impl Meters {
             pools: Table::default(),
             anomalies: Table::default(),
             unmatched: Table::default(),
+            denials: Denials::default(),
         }
+    }
+
+    /// Latest refusals of this worker.
+    pub(super) const fn denials(&self) -> &Denials {
+        &self.denials
+    }
+
+    /// Anomalies that occurred, over all workers, since Envoy started.
+    pub(super) fn anomaly_counts(&mut self) -> Vec<(&'static str, u64)> {
+        let mut counts = Vec::new();
+        for anomaly in Anomaly::ALL.iter().copied() {
+            let id = self.anomalies.id(anomaly as usize, MetricKind::Counter, || metrics::anomalies(anomaly));
+            match id.and_then(host::metric) {
+                Some(count) if count > 0 => counts.push((anomaly.name(), count)),
+                _ => {}
+            }
+        }
+        counts
+    }
+
+    /// Calls held inside Envoy, over all workers.
+    pub(super) fn parked(&mut self, pool: usize) -> u64 {
+        let row = Gauge::Parked as usize;
+        self.pool_metric(pool, row, MetricKind::Gauge, |name| metrics::gauge(name, "parked"))
+            .and_then(host::metric)
+            .unwrap_or(0)
     }
 
     /// Sets the moment that log limits go by.
@@ -174,6 +207,17 @@ impl Recorder for Meters {
         let id = self
             .requests
             .id(position, MetricKind::Counter, || metrics::requests(&plan.config, labels, decided));
+        if let Some(id) = id {
+            host::add_metric(id, 1);
+        }
+    }
+
+    fn refused(&mut self, labels: Labels, reason: &'static str, told: Option<Span>) {
+        self.denials.push(labels, reason, told, self.now);
+        let row = REASONS.iter().position(|known| *known == reason).unwrap_or(REASONS.len());
+        let row = row.saturating_add(FIRST_REASON);
+        let id =
+            self.pool_metric(labels.pool, row, MetricKind::Counter, |name| metrics::denials(name, reason));
         if let Some(id) = id {
             host::add_metric(id, 1);
         }

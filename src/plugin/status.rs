@@ -4,9 +4,65 @@ use std::rc::Rc;
 
 use proxy_wasm::types::Action;
 
-use super::worker::Worker;
+use super::host::{self, Map};
+use super::worker::{self, Worker};
+use crate::config::Mode;
+use crate::observe::status::{PoolView, Snapshot, build, page};
+use crate::units::Timestamp;
 
 /// Answers a request for the status page; everything else passes.
-pub(super) fn answer(_worker: &Rc<Worker>, _method: &[u8], _path: &[u8]) -> Action {
-    Action::Continue
+pub(super) fn answer(worker: &Rc<Worker>, method: &[u8], path: &[u8]) -> Action {
+    let Some(status_path) = worker.plan.config.status_path.as_deref() else { return Action::Continue };
+    if !page::is_status_path(path, status_path) {
+        return Action::Continue;
+    }
+    if method != b"GET" && method != b"HEAD" {
+        let headers = [("allow", "GET, HEAD".to_owned())];
+        return sent(host::send_response(405, "backpressure_status", &headers, &[]));
+    }
+    let form = page::form(&host::header(Map::Request, "accept").unwrap_or_default());
+    let headers = page::headers(form);
+    sent(match form {
+        page::Form::Html => host::send_response(200, "backpressure_status", &headers, page::PAGE.as_bytes()),
+        page::Form::Json => {
+            let body = snapshot(worker).to_json();
+            host::send_response(200, "backpressure_status", &headers, body.as_bytes())
+        }
+    })
+}
+
+const fn sent(sent: bool) -> Action {
+    if sent { Action::Pause } else { Action::Continue }
+}
+
+fn snapshot(worker: &Rc<Worker>) -> Snapshot {
+    let now = worker::now().unwrap_or(Timestamp::EPOCH);
+    let config = &worker.plan.config;
+    let mut pools = Vec::with_capacity(config.pools.len());
+    for (index, pool) in config.pools.iter().enumerate() {
+        let parked = worker.meters.try_borrow_mut().map_or(0, |mut meters| meters.parked(index));
+        let read =
+            worker.step(now, |env| env.gate.summary(env.store, index, build::MOST_FLOWS, now)).flatten();
+        pools.push(match read {
+            Some((summary, standings)) => build::pool(config, &pool.name, &summary, &standings, parked),
+            None => PoolView { parked, ..PoolView::unreadable(&pool.name, &pool.limits) },
+        });
+    }
+    let (denials, anomalies) = worker.meters.try_borrow_mut().map_or_else(
+        |_| (Vec::new(), Vec::new()),
+        |mut meters| (meters.denials().views(config, now), meters.anomaly_counts()),
+    );
+    let owed = worker.step(now, |env| env.gate.owed()).unwrap_or(0);
+    Snapshot {
+        version: env!("CARGO_PKG_VERSION"),
+        mode: match config.mode {
+            Mode::Enforce => "enforce",
+            Mode::Shadow => "shadow",
+        },
+        at_ms: now.as_micros().checked_div(1_000).unwrap_or(0),
+        pools,
+        denials,
+        anomalies,
+        owed: u64::try_from(owed).unwrap_or(u64::MAX),
+    }
 }

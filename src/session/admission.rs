@@ -155,6 +155,7 @@ impl Session {
                 self.standings = standings;
                 if shadow {
                     self.reason = Some(reply::reason_name(reason));
+                    env.recorder.refused(self.labels(), reply::reason_name(reason), Some(booking.told));
                     return self.forward(Decided::ShadowDenied, env);
                 }
                 self.wait_for(booking, reason, may_park, env)
@@ -249,6 +250,7 @@ impl Session {
         self.wait = booking.told;
         self.reason = Some(reply::reason_name(reason));
         self.decide_as(Decided::Denied, env);
+        env.recorder.refused(self.labels(), reply::reason_name(reason), Some(booking.told));
         let plan = Rc::clone(&self.plan);
         let (Some(pool), Some(priced)) = (self.pool_config(), self.priced.as_ref()) else {
             return Verdict::Forward(Forward::default());
@@ -261,6 +263,7 @@ impl Session {
     fn too_large(&mut self, exceeds: &price::ExceedsLimit, env: &mut Env<'_>) -> Verdict {
         let Some(pool) = self.pool() else { return Verdict::Forward(Forward::default()) };
         self.reason = Some("exceeds_limit");
+        env.recorder.refused(self.labels(), "exceeds_limit", None);
         if self.plan.config.mode == Mode::Shadow {
             return self.forward(Decided::ShadowDenied, env);
         }

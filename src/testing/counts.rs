@@ -1,12 +1,15 @@
 //! A recorder that keeps everything, for tests.
 
 use crate::observe::{Anomaly, Decided, Labels, LlmTokenKind, Recorder};
+use crate::units::Span;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Decisions in order.
     pub decided: Vec<Decided>,
+    /// Reasons of refusals in order, with the waits told.
+    pub refused: Vec<(&'static str, Option<Span>)>,
     /// LLM tokens in order.
     pub llm_tokens: Vec<(LlmTokenKind, u64)>,
     /// Waits inside Envoy, ms.
@@ -24,6 +27,9 @@ pub struct Counts {
 impl Recorder for Counts {
     fn decided(&mut self, _: Labels, decided: Decided) {
         self.decided.push(decided);
+    }
+    fn refused(&mut self, _: Labels, reason: &'static str, told: Option<Span>) {
+        self.refused.push((reason, told));
     }
     fn llm_tokens(&mut self, _: Labels, kind: LlmTokenKind, amount: u64) {
         self.llm_tokens.push((kind, amount));

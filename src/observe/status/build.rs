@@ -10,7 +10,7 @@ use super::{FlowView, LimitView, MOST_ROWS, PoolView, ReturnView};
 /// Flows to ask the gate for: as many as it keeps, because those of unnamed tenants are shown as one.
 pub const MOST_FLOWS: usize = 1_024;
 
-/// Shows one pool. `parked`: calls held inside this worker.
+/// Shows one pool. `parked`: calls held inside Envoy.
 pub fn pool(config: &Config, name: &str, summary: &Summary, standings: &Standings, parked: u64) -> PoolView {
     PoolView {
         name: name.to_owned(),

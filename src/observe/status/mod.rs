@@ -6,6 +6,7 @@
 use crate::units::{Limits, Resource};
 
 pub mod build;
+pub mod denials;
 pub mod json;
 pub mod page;
 
@@ -70,7 +71,7 @@ pub struct PoolView {
     pub paused_ms: Option<u64>,
     /// Calls on their way.
     pub in_flight: u64,
-    /// Calls held inside this worker.
+    /// Calls held inside Envoy, over all workers.
     pub parked: u64,
     /// Calls told to come back and still expected, parked ones included.
     pub booked: u64,
@@ -84,7 +85,7 @@ pub struct PoolView {
     pub returns: Vec<ReturnView>,
 }
 
-/// One refusal that this worker sent.
+/// One refusal by this worker; in shadow mode one that was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DenialView {
     /// How long ago, ms.

@@ -15,7 +15,7 @@ pub const PAGE: &str = concat!(
 );
 
 /// SHA-256 of the inline script, base64, as the policy below names it.
-pub const SCRIPT_HASH: &str = "Bd1q7I4R7OSCX0zqyipD7LmOp7XxpyCWHTeUpAWPBEU=";
+pub const SCRIPT_HASH: &str = "X78NzfF0WPwQDqcAEzt1AsyP9IRwiFEb3Ku1JGyNwGI=";
 /// SHA-256 of the inline style, base64.
 pub const STYLE_HASH: &str = "1jL95IWh/Bzcr4HebEcxcxM/zZQTbsHc7cZWUffaSD8=";
 

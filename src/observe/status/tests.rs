@@ -206,3 +206,21 @@ fn an_idle_pool_shows_its_limits_whole() {
     assert_eq!(limits, [("requests", 10, 10), ("concurrency", 2, 2)]);
     assert_eq!((view.paused_ms, view.scale_permille, view.booked), (None, 1_000, 0));
 }
+
+#[test]
+fn a_worker_remembers_only_its_latest_refusals() {
+    use crate::observe::metrics::{Labels, TenantLabel};
+    use crate::units::{Span, Timestamp};
+    let labels = Labels { pool: 0, class: 1, tenant: TenantLabel::Other };
+    let mut denials = denials::Denials::default();
+    for second in 0..200 {
+        let told = (second != 199).then(|| Span::from_millis(second));
+        denials.push(labels, "exhausted", told, Timestamp::from_millis(second * 1_000));
+    }
+    let views = denials.views(&config(), Timestamp::from_millis(200_000));
+    assert_eq!(views.len(), MOST_DENIALS);
+    let newest = &views[0];
+    assert_eq!((newest.ago_ms, newest.pool.as_str(), newest.class.as_str()), (1_000, "p", "low"));
+    assert_eq!((newest.tenant.as_str(), newest.reason, newest.told_ms), ("other", "exhausted", None));
+    assert_eq!(views[1].told_ms, Some(198));
+}

@@ -39,7 +39,7 @@ function pool(p) {
     p.readable ? null : h("p", { class: "note bad" }, "The ledger of this pool cannot be read. Calls pass and are charged later."),
     p.paused_ms === null ? null : h("p", { class: "note" }, "Paused by the provider for another " + span(p.paused_ms) + "."),
     p.scale_permille < 1000 ? h("p", { class: "note" }, "Running at " + share(p.scale_permille) + " of the limits, after refusals by the provider.") : null,
-    h("dl", {}, fact("In flight", number(p.in_flight)), fact("Parked here", number(p.parked)), fact("Booked", number(p.booked)),
+    h("dl", {}, fact("In flight", number(p.in_flight)), fact("Parked", number(p.parked)), fact("Booked", number(p.booked)),
       fact("Fairness", p.flows.length > 1 ? (p.fairness_permille / 1000).toFixed(3) : "\u2013"), fact("Mean duration", span(p.mean_duration_ms))),
     h("h3", {}, "Limits"),
     table("Limits of " + p.name, [
@@ -53,9 +53,9 @@ function pool(p) {
       h("summary", {}, "Next returns: " + p.returns.length + (p.booked > p.returns.length ? " of " + number(p.booked) : "")),
       table("Next returns to " + p.name, [...who, ["Due in", "n", r => span(r.in_ms)]], p.returns)) : null);
 }
-function refusals(list) {
+function refusals(list, shadow) {
   return h("section", { "aria-label": "Recent refusals" }, h("h2", {}, "Recent refusals"),
-    h("p", { class: "soft" }, "Of the Envoy worker that answered; the others keep their own."),
+    h("p", { class: "soft" }, (shadow ? "Shadow mode: none of them was carried out. " : "") + "Of the Envoy worker that answered; the others keep their own."),
     list.length ? table("Recent refusals", [["Pool", "", d => d.pool], ...who, ["Reason", "", d => words(d.reason)],
       ["Told", "n", d => d.told_ms === null ? "never" : span(d.told_ms)], ["Ago", "n", d => span(d.ago_ms)]], list) : h("p", {}, "None."));
 }
@@ -70,7 +70,7 @@ let held = false, news = "", timer = 0;
 function tell(text) { if (text !== news) at("news").textContent = news = text; }
 function draw(s) {
   at("head").textContent = s.mode + " \u00b7 version " + s.version + " \u00b7 " + new Date(s.at_ms).toLocaleTimeString();
-  patch(at("main"), h("main", { id: "main" }, s.pools.map(pool), refusals(s.denials), health(s)));
+  patch(at("main"), h("main", { id: "main" }, s.pools.map(pool), refusals(s.denials, s.mode === "shadow"), health(s)));
   const paused = s.pools.filter(p => p.paused_ms !== null).map(p => p.name);
   tell(paused.length ? "Paused: " + paused.join(", ") : "");
 }
