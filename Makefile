@@ -115,3 +115,5 @@ $(VENV)/ready: tests/e2e/requirements.txt
 $(BINDGEN): Cargo.lock
 	cargo install --quiet --locked --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli
 	touch $@
+
+include make/adopt.mk

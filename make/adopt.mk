@@ -1,0 +1,31 @@
+# Everything around the filter: image, release, documentation, and the tests of them. Included by the Makefile.
+
+VERSION := $(shell sed -n '/^\[package\]$$/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+MDBOOK_VERSION := 0.5.4
+MDBOOK := .tools/bin/mdbook
+
+##@ Ship
+.PHONY: image
+image: $(WASM) ## OCI image layout in target/image, both forms; prints the digests
+	@python3 tools/image/image.py $(WASM) target/image $(VERSION)
+
+.PHONY: release
+release: image ## Module, image, schema, bill of materials and notes in target/release-VERSION
+	@python3 tools/image/release.py target/release-$(VERSION)
+
+.PHONY: docs
+docs: $(MDBOOK) ## The documentation as a book in target/docs
+	$(MDBOOK) build
+
+$(MDBOOK):
+	cargo install --quiet --locked --root .tools --version $(MDBOOK_VERSION) mdbook
+
+##@ Test
+.PHONY: test-adopt
+test-adopt: $(WASM) testbed $(VENV)/ready tests/adopt/node_modules/ready ## Examples, image, metrics in Prometheus, status page in Chromium
+	tools/setup-adopt.sh
+	$(PY) -m pytest tests/adopt
+
+tests/adopt/node_modules/ready: tests/adopt/package-lock.json
+	cd tests/adopt && npm ci --ignore-scripts --no-audit --no-fund --silent
+	touch $@
