@@ -183,7 +183,9 @@ impl HttpContext for Call {
         }
         let method = first(&headers, ":method").unwrap_or_default();
         if method != b"POST" {
-            return super::status::answer(&self.worker, method, first(&headers, ":path").unwrap_or_default());
+            let accept = first(&headers, "accept").unwrap_or_default();
+            let path = first(&headers, ":path").unwrap_or_default();
+            return super::status::answer(&self.worker, method, path, accept);
         }
         let session = self.worker.meters.try_borrow_mut().ok().map(|mut meters| {
             Session::begin(&self.worker.plan, &headers, &mut |path| host::property(path), &mut *meters)

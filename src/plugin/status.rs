@@ -4,14 +4,14 @@ use std::rc::Rc;
 
 use proxy_wasm::types::Action;
 
-use super::host::{self, Map};
+use super::host;
 use super::worker::{self, Worker};
 use crate::config::Mode;
 use crate::observe::status::{PoolView, Snapshot, build, page};
 use crate::units::Timestamp;
 
 /// Answers a request for the status page; everything else passes.
-pub(super) fn answer(worker: &Rc<Worker>, method: &[u8], path: &[u8]) -> Action {
+pub(super) fn answer(worker: &Rc<Worker>, method: &[u8], path: &[u8], accept: &[u8]) -> Action {
     let Some(status_path) = worker.plan.config.status_path.as_deref() else { return Action::Continue };
     if !page::is_status_path(path, status_path) {
         return Action::Continue;
@@ -20,7 +20,7 @@ pub(super) fn answer(worker: &Rc<Worker>, method: &[u8], path: &[u8]) -> Action 
         let headers = [("allow", "GET, HEAD".to_owned())];
         return sent(host::send_response(405, "backpressure_status", &headers, &[]));
     }
-    let form = page::form(&host::header(Map::Request, "accept").unwrap_or_default());
+    let form = page::form(accept);
     let headers = page::headers(form);
     sent(match form {
         page::Form::Html => host::send_response(200, "backpressure_status", &headers, page::PAGE.as_bytes()),
