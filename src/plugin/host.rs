@@ -323,7 +323,7 @@ pub(super) fn add_metric(id: u32, amount: u64) {
 }
 
 /// Present value of a counter or gauge, over all workers.
-pub fn metric(id: u32) -> Option<u64> {
+pub(super) fn metric(id: u32) -> Option<u64> {
     let mut value = 0;
     // SAFETY: the out-pointer is a live local.
     check(unsafe { proxy_get_metric(id, &mut value) }).ok()?;
