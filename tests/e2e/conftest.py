@@ -1,4 +1,8 @@
-"""Fixtures: a mock provider and real Envoy with the compiled filter, ended and explained after each test."""
+"""Fixtures: a mock provider, and real Envoy with the compiled filter.
+
+Compiling the module takes Envoy longer than most tests, so tests share one Envoy a worker count. Each has a listener
+and a pool of its own in it, and sees only its own metrics.
+"""
 
 import contextlib
 import os
@@ -10,64 +14,69 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from harness import Envoy, Provider, module_path, wasm_filter  # noqa: E402
+from harness import Envoy, Provider, module_path  # noqa: E402
+
+import gatekit  # noqa: E402
 
 LONG = os.environ.get("E2E_LONG") == "1"
 
 
-class Stack:
-    """What a test started, newest last."""
-
-    def __init__(self):
-        self.exits = contextlib.ExitStack()
-        self.started = []
-
-    def start(self, thing):
-        self.started.append(thing)
-        return self.exits.enter_context(thing)
-
-    def logs(self):
-        for thing in self.started:
-            yield f"{thing.process.directory.name}: {thing.process.log}", thing.process.text()[-6000:]
+@pytest.fixture(scope="session")
+def shared_provider():
+    with Provider() as provider:
+        yield provider
 
 
 @pytest.fixture
-def stack(request):
-    stack = Stack()
-    request.node.stack = stack
-    with stack.exits:
-        yield stack
-
-
-@pytest.fixture
-def provider(stack):
-    """A provider without caps; `provider.configure(limits=...)` sets some."""
-    return stack.start(Provider())
-
-
-@pytest.fixture
-def gate(stack, provider):
-    """Starts Envoy with the filter: `gate(config)`; further arguments as of `Envoy` and `wasm_filter`."""
-
-    def start(config, workers=4, before=(), after=(), module=None, as_struct=False, **options):
-        hold_headers = not isinstance(config, dict) or config.get("hold_headers", True)
-        ours = wasm_filter(config, module=module, hold_headers=hold_headers, as_struct=as_struct)
-        upstream = options.pop("upstream_port", provider.port)
-        return stack.start(Envoy(upstream, [*before, ours, *after], workers=workers, **options))
-
-    return start
+def provider(shared_provider):
+    """A provider without caps that has seen nothing; `provider.configure(limits=...)` sets some."""
+    shared_provider.configure(limits={}, behave="")
+    shared_provider.reset()
+    return shared_provider
 
 
 @pytest.fixture(scope="session")
-def trap_module():
-    """The filter built with the `trap-test` feature."""
-    return module_path("backpressure-trap")
+def envoys(shared_provider):
+    """Running Envoys by number of workers, started when first asked for."""
+    running = {}
+    with contextlib.ExitStack() as exits:
+        def get(workers):
+            if workers not in running:
+                running[workers] = exits.enter_context(Envoy(shared_provider.port, workers=workers))
+            return running[workers]
+
+        yield get
+
+
+@pytest.fixture
+def gate(request, provider, envoys):
+    """Opens a gate: `gate(config)`; options as of `gatekit.Gate`."""
+    opened = request.node.opened_gates = []
+    with contextlib.ExitStack() as exits:
+        def start(config, workers=4, envoy=None, **options):
+            opened.append(exits.enter_context(gatekit.Gate(envoy or envoys(workers), config, **options)))
+            return opened[-1]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def trap_envoys(shared_provider):
+    """Envoys whose filter was built with the `trap-test` feature: not for other tests, their VMs die."""
+    module = module_path("backpressure-trap")
+
+    @contextlib.contextmanager
+    def start(workers):
+        with Envoy(shared_provider.port, workers=workers) as envoy:
+            yield envoy, module
+
+    return start
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
     report = yield
-    if report.when == "call" and report.failed and hasattr(item, "stack"):
-        for name, text in item.stack.logs():
-            report.sections.append((name, text))
+    if report.when == "call" and report.failed:
+        for gate in getattr(item, "opened_gates", []):
+            report.sections.append((f"Envoy of {gate.name}: {gate.envoy.process.log}", gate.log()[-6000:]))
     return report

@@ -1,12 +1,90 @@
-"""Configurations and calls that the tests share."""
+"""The gate under test, configurations and calls that the tests share."""
 
+import copy
+import itertools
+import json
 import socket
 
-from harness import call
+from harness import Listener, call, wasm_filter
 from harness.client import chat
 from harness.processes import wait_until
 
 FREE = 10**9
+
+
+class Gate:
+    """The filter on a listener of its own in a running Envoy, with pools of its own.
+
+    `config`: a dictionary. `as_struct`: given as a Struct instead of text. `before`, `after`: other HTTP filters around
+    it. Further options as of `Listener`.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, envoy, config, as_struct=False, module=None, before=(), after=(), **listener):
+        self.envoy = envoy
+        self.name = f"gate-{next(self._numbers)}"
+        self.as_struct, self.module, self.before, self.after = as_struct, module, before, after
+        self.access_log = envoy.process.directory / f"{self.name}.log"
+        self.listener = Listener(self._filters(config), access_log=self.access_log, **listener)
+        self.port = self.listener.port
+        self._log_start = len(envoy.log())
+        self._baseline = {}
+
+    def __enter__(self):
+        self._baseline = self.envoy.prometheus("backpressure_")
+        assert self.envoy.put(self.name, self.listener), "refused at load:\n" + self.log()
+        return self
+
+    def __exit__(self, *_):
+        self.envoy.remove(self.name)
+
+    def pool(self, name="m-chat"):
+        """The pool's name in Envoy: as written in the test, made unique."""
+        return f"{name}-{self.name}"
+
+    def _filters(self, config):
+        hold_headers = True
+        if isinstance(config, dict):
+            hold_headers = config.get("hold_headers", True)
+            config = copy.deepcopy(config)
+            for pool in config["pools"]:
+                pool["name"] = self.pool(pool["name"])
+        ours = wasm_filter(config, module=self.module, hold_headers=hold_headers, as_struct=self.as_struct)
+        return [*self.before, ours, *self.after]
+
+    def reload(self, config):
+        """Puts another configuration in place. True: accepted; False: refused, and the old one stays."""
+        fresh = Listener(self._filters(config), self.listener.hcm, self.listener.cluster, self.listener.trailers, self.port,
+                         self.access_log)
+        accepted = self.envoy.put(self.name, fresh)
+        if accepted:
+            self.listener = fresh
+        return accepted
+
+    def samples(self, name):
+        """Samples of one filter metric since this gate opened, other gates' pools left out: labels -> value."""
+        sample = f"backpressure_{name}"
+        out = {}
+        for (found, labels), value in self.envoy.prometheus(sample).items():
+            pool = dict(labels).get("pool")
+            if found == sample and (pool is None or pool.endswith(f"-{self.name}")):
+                out[labels] = value - self._baseline.get((found, labels), 0)
+        return out
+
+    def metric(self, name, **labels):
+        """Sum over all samples that carry these labels."""
+        return sum(value for found, value in self.samples(name).items() if labels.items() <= dict(found).items())
+
+    def log(self):
+        """What Envoy logged since this gate opened."""
+        return self.envoy.log()[self._log_start:]
+
+    def access_entries(self):
+        """The access log so far, parsed; it is written with some delay."""
+        if not self.access_log.exists():
+            return []
+        return [json.loads(line) for line in self.access_log.read_text().splitlines() if line.startswith("{")]
 
 
 def config(limits, top=None, **pool):

@@ -44,7 +44,7 @@ def test_large_bodies_arrive_byte_exact_and_never_meet_a_413(gate, provider, siz
 @pytest.mark.parametrize("hold_headers", [True, False], ids=["held", "released"])
 @pytest.mark.parametrize("size", [0, 1, 100, 60_000, 262_143, 262_144, 262_145, 700_000])
 def test_every_size_and_framing_passes(gate, provider, size, hold_headers):
-    envoy = gate({**HUGE, "hold_headers": hold_headers}, workers=1)
+    envoy = gate({**HUGE, "hold_headers": hold_headers})
     body = big_body(size) if size > 200 else b"x" * size
     for chunk in (None, 7_000, 65_536):
         reply = call(envoy.port, body, chunk=chunk)
@@ -97,7 +97,7 @@ def test_request_trailers_end_a_body(gate, provider, hold_headers):
 
 @pytest.mark.parametrize("hold_headers", [True, False], ids=["held", "released"])
 def test_response_trailers_pass_and_settle(gate, provider, hold_headers):
-    envoy = gate({**config({"concurrent_requests": 1}), "hold_headers": hold_headers}, upstream_http2=True, trailers=True)
+    envoy = gate({**config({"concurrent_requests": 1}), "hold_headers": hold_headers}, cluster="provider-h2", trailers=True)
     for stream in (False, True, False):
         reply = send(envoy, mock="trailers,output=5", stream=stream)
         assert reply.status == 200
@@ -113,7 +113,7 @@ def test_post_without_a_body(gate, provider):
 
 @pytest.mark.parametrize("hold_headers", [True, False], ids=["held", "released"])
 def test_http2_in_and_out(gate, provider, hold_headers):
-    envoy = gate({**config({"requests_per_minute": 5}), "hold_headers": hold_headers}, upstream_http2=True)
+    envoy = gate({**config({"requests_per_minute": 5}), "hold_headers": hold_headers}, cluster="provider-h2")
     with httpx.Client(http1=False, http2=True, base_url=f"http://127.0.0.1:{envoy.port}") as client:
         replies = [client.post("/v1/chat/completions", json=chat(f"call {index}")) for index in range(9)]
     assert [reply.http_version for reply in replies] == ["HTTP/2"] * 9

@@ -5,8 +5,9 @@ from gatekit import FREE, config, send, statuses
 from harness import call, parallel
 
 
-def workers_used(envoy):
-    return sum(1 for name, count in envoy.stats("worker_").items() if name.endswith("downstream_cx_total") and count)
+def workers_used(gate):
+    stats = gate.envoy.stats(f"{gate.port}.worker_")
+    return sum(1 for name, count in stats.items() if name.endswith("downstream_cx_total") and count)
 
 
 def test_100_parallel_calls_on_a_cap_of_10_admit_exactly_10(gate, provider):
@@ -17,7 +18,7 @@ def test_100_parallel_calls_on_a_cap_of_10_admit_exactly_10(gate, provider):
     assert workers_used(envoy) == 4
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 4])
 def test_a_cap_is_not_multiplied_by_the_number_of_workers(gate, provider, workers):
     envoy = gate(config({"requests_per_minute": 7}), workers=workers)
     assert statuses([send(envoy) for _ in range(40)]) == {200: 7, 429: 33}

@@ -2,7 +2,7 @@
 
 import pytest
 from gatekit import FREE, config, eventually, send, settled, statuses
-from harness import free_port, parallel
+from harness import parallel
 from harness.envoy import HTTP_FILTERS
 from test_streams import open_stream
 
@@ -16,9 +16,9 @@ def fault(header):
 
 
 @pytest.mark.parametrize("hold_headers", [True, False], ids=["held", "released"])
-def test_a_provider_that_cannot_be_reached_costs_nothing(gate, hold_headers):
+def test_a_provider_that_cannot_be_reached_costs_nothing(gate, provider, hold_headers):
     limits = {"requests_per_minute": 2, "tokens_per_minute": 1000, "concurrent_requests": 1}
-    envoy = gate({**config(limits), "hold_headers": hold_headers}, upstream_port=free_port())
+    envoy = gate({**config(limits), "hold_headers": hold_headers}, cluster="nowhere")
     assert statuses([send(envoy, output=100) for _ in range(10)]) == {503: 10}
 
 

@@ -7,12 +7,12 @@ from harness.envoy import LABELS
 from harness.paths import envoy_path
 
 
-def test_creating_a_missing_entry_under_a_version_that_never_matches_succeeds_exactly_once(stack, provider):
+def test_creating_a_missing_entry_under_a_version_that_never_matches_succeeds_exactly_once(provider):
     probe = wasm_filter({}, module=module_path("probe"))
-    envoy = stack.start(Envoy(provider.port, [probe], workers=4))
-    for key in range(5):
-        answers = parallel(40, lambda _: call(envoy.port, b"", headers={"x-probe-create": f"bp.{key}"}).body)
-        assert (answers.count(b"created"), answers.count(b"exists")) == (1, 39)
+    with Envoy(provider.port, [probe], workers=4) as envoy:
+        for key in range(5):
+            answers = parallel(40, lambda _: call(envoy.port, b"", headers={"x-probe-create": f"bp.{key}"}).body)
+            assert (answers.count(b"created"), answers.count(b"exists")) == (1, 39)
 
 
 def test_the_shipped_envoy_yaml_is_accepted_and_has_a_tag_rule_for_every_label():

@@ -1,7 +1,9 @@
 """Real Envoy with the filter, configured from Python dictionaries."""
 
+import dataclasses
 import json
 import os
+import pathlib
 import re
 import urllib.error
 import urllib.request
@@ -61,107 +63,129 @@ def address(port):
     return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
 
 
+@dataclasses.dataclass
+class Listener:
+    """One port with filters of its own. `hcm` is merged into the connection manager."""
+
+    filters: list
+    hcm: dict = dataclasses.field(default_factory=dict)
+    cluster: str = "provider"
+    trailers: bool = False
+    port: int = dataclasses.field(default_factory=free_port)
+    access_log: pathlib.Path = None
+
+    def resource(self, name):
+        manager = {
+            "@type": f"{TYPE}/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "stat_prefix": name,
+            "codec_type": "AUTO",
+            "route_config": {"name": "all", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
+                {"match": {"prefix": "/"}, "route": {"cluster": self.cluster, "timeout": "0s"}}]}]},
+            "http_filters": [
+                *self.filters, {"name": "router", "typed_config": {"@type": f"{HTTP_FILTERS}.router.v3.Router"}}],
+            **self.hcm,
+        }
+        if self.access_log:
+            manager["access_log"] = [{"name": "file", "typed_config": {
+                "@type": f"{TYPE}/envoy.extensions.access_loggers.file.v3.FileAccessLog",
+                "path": str(self.access_log),
+                "log_format": {"json_format": {
+                    "status": "%RESPONSE_CODE%", "details": "%RESPONSE_CODE_DETAILS%", "path": "%REQ(:PATH)%",
+                    "mark": "%REQ(X-MARK)%", "gate": "%FILTER_STATE(wasm.backpressure:PLAIN)%"}}}}]
+        if self.trailers:
+            manager["http_protocol_options"] = {"enable_trailers": True}
+        return {
+            "@type": f"{TYPE}/envoy.config.listener.v3.Listener",
+            "name": name,
+            "address": address(self.port),
+            "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+        }
+
+
 class Envoy:
-    """A running Envoy: one listener, the given filters, one upstream.
+    """A running Envoy. Begins with the listener `ingress` if it is given filters; more may come and go."""
 
-    `filters` are HTTP filter entries before the router; `hcm` is merged into the connection manager.
-    """
-
-    def __init__(self, upstream_port, filters, workers=2, hcm=None, upstream_http2=False, cores=None, log_level="warning",
-                 stats_tags=True, trailers=False):
-        self.upstream_port = upstream_port
+    def __init__(self, upstream_port, filters=None, workers=2, cores=None, log_level="warning"):
         self.workers = workers
-        self.hcm = hcm or {}
-        self.upstream_http2 = upstream_http2
-        self.stats_tags = stats_tags
-        self.trailers = trailers
-        self.port = free_port()
         self.admin_port = free_port()
-        self.filters = filters
         self.process = Process("envoy", [], cores)
+        self.listeners = {}
         directory = self.process.directory
-        self.lds = directory / "lds.json"
-        self.access_log = directory / "access.log"
-        self.bootstrap = directory / "bootstrap.json"
+        self._lds = directory / "lds.json"
+        self._writes = 0
+        self.port = None
+        if filters is not None:
+            self.listeners["ingress"] = Listener(filters)
+            self.port = self.listeners["ingress"].port
+        bootstrap = directory / "bootstrap.json"
+        bootstrap.write_text(json.dumps(self._bootstrap(upstream_port)))
         self.process.command += [
-            str(envoy_path()), "-c", str(self.bootstrap), "--concurrency", str(workers), "--disable-hot-restart",
-            "--log-level", log_level, "--component-log-level", "wasm:info", "--drain-time-s", "1", "--file-flush-interval-msec", "50",
+            str(envoy_path()), "-c", str(bootstrap), "--concurrency", str(workers), "--disable-hot-restart",
+            "--log-level", log_level, "--component-log-level", "wasm:info", "--drain-time-s", "1",
+            "--file-flush-interval-msec", "50",
         ]
 
     def __enter__(self):
-        self.write_listener()
-        self.bootstrap.write_text(json.dumps(self._bootstrap()))
+        self._write_listeners()
         self.process.start()
 
         def ready():
             if not self.process.alive():
                 raise RuntimeError("Envoy ended at start:\n" + self.process.text()[-4000:])
-            return answers(self.admin_port) and self.admin("/ready").strip() == "LIVE" and answers(self.port)
+            listening = all(answers(listener.port) for listener in self.listeners.values())
+            return answers(self.admin_port) and self.admin("/ready").strip() == "LIVE" and listening
 
-        wait_until(ready, 30, "Envoy")
+        wait_until(ready, 60, "Envoy")
         return self
 
     def __exit__(self, *_):
         self.process.stop()
 
-    def _bootstrap(self):
-        out = {
+    def _bootstrap(self, upstream_port):
+        return {
             "node": {"id": "gate", "cluster": "gate"},
             "admin": {"address": address(self.admin_port)},
             "dynamic_resources": {"lds_config": {
                 "resource_api_version": "V3",
-                "path_config_source": {"path": str(self.lds), "watched_directory": {"path": str(self.lds.parent)}}}},
-            "static_resources": {"clusters": [cluster("provider", self.upstream_port, self.upstream_http2)]},
-        }
-        if self.stats_tags:
-            out["stats_config"] = {"stats_tags": [
-                {"tag_name": label, "regex": rf"({label}\.=\.(.*?);\.)"} for label in LABELS]}
-        return out
-
-    def _listener(self):
-        manager = {
-            "@type": f"{TYPE}/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-            "stat_prefix": "ingress",
-            "codec_type": "AUTO",
-            "route_config": {"name": "all", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
-                {"match": {"prefix": "/"}, "route": {"cluster": "provider", "timeout": "0s"}}]}]},
-            "http_filters": [*self.filters, {"name": "router", "typed_config": {"@type": f"{HTTP_FILTERS}.router.v3.Router"}}],
-            "access_log": [{"name": "file", "typed_config": {
-                "@type": f"{TYPE}/envoy.extensions.access_loggers.file.v3.FileAccessLog",
-                "path": str(self.access_log),
-                "log_format": {"json_format": {
-                    "status": "%RESPONSE_CODE%", "details": "%RESPONSE_CODE_DETAILS%", "path": "%REQ(:PATH)%",
-                    "id": "%REQ(X-REQUEST-ID)%", "mark": "%REQ(X-MARK)%", "gate": "%FILTER_STATE(wasm.backpressure:PLAIN)%"}}}}],
-            **self.hcm,
-        }
-        if self.trailers:
-            manager["http_protocol_options"] = {"enable_trailers": True}
-        return {
-            "@type": f"{TYPE}/envoy.config.listener.v3.Listener",
-            "name": "ingress",
-            "address": address(self.port),
-            "filter_chains": [{"filters": [
-                {"name": "http", "typed_config": manager}]}],
+                "path_config_source": {"path": str(self._lds), "watched_directory": {"path": str(self._lds.parent)}}}},
+            "static_resources": {"clusters": [
+                cluster("provider", upstream_port),
+                cluster("provider-h2", upstream_port, http2=True),
+                cluster("nowhere", free_port()),
+            ]},
+            "stats_config": {"stats_tags": [
+                {"tag_name": label, "regex": rf"({label}\.=\.(.*?);\.)"} for label in LABELS]},
         }
 
-    def write_listener(self):
-        self._version = getattr(self, "_version", 0) + 1
-        text = json.dumps({"version_info": str(self._version), "resources": [self._listener()]})
-        fresh = self.lds.with_suffix(".new")
-        fresh.write_text(text)
-        os.replace(fresh, self.lds)
+    def _write_listeners(self):
+        self._writes += 1
+        resources = [listener.resource(name) for name, listener in self.listeners.items()]
+        fresh = self._lds.with_suffix(".new")
+        fresh.write_text(json.dumps({"version_info": str(self._writes), "resources": resources}))
+        os.replace(fresh, self._lds)
 
-    def reload(self, filters):
-        """Puts other filters in place of the present ones. True: accepted, False: refused (the old ones stay)."""
+    def put(self, name, listener):
+        """Adds or replaces a listener. True: accepted; False: refused, and the old one stays."""
         def counts():
-            return (self.stat("listener_manager.lds.update_success"), self.stat("listener_manager.lds.update_rejected"))
+            stats = self.stats("listener_manager.")
+            return [stats.get(f"listener_manager.{kind}", 0) for kind in (
+                "lds.update_success", "lds.update_rejected", "total_listeners_warming")]
 
-        before = counts()
-        self.filters = filters
-        self.write_listener()
-        wait_until(lambda: counts() != before, 20, "listener update")
-        wait_until(lambda: self.stat("listener_manager.total_listeners_warming") == 0, 20, "listener warm-up")
-        return counts()[0] > before[0]
+        old, before = self.listeners.get(name), counts()
+        self.listeners[name] = listener
+        self._write_listeners()
+        wait_until(lambda: counts()[:2] != before[:2], 60, "listener update")
+        if counts()[1] > before[1]:
+            del self.listeners[name]
+            if old:
+                self.listeners[name] = old
+            return False
+        wait_until(lambda: counts()[2] == 0 and answers(listener.port), 60, "listener warm-up")
+        return True
+
+    def remove(self, name):
+        """Drops a listener with the next change; nothing waits for it."""
+        self.listeners.pop(name, None)
 
     def admin(self, path, method="GET"):
         request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}{path}", method=method)
@@ -194,18 +218,6 @@ class Envoy:
                 labels = frozenset(re.findall(r'(\w+)="([^"]*)"', found.group(2) or ""))
                 out[found.group(1), labels] = float(found.group(3))
         return out
-
-    def metric(self, name, **labels):
-        """Sum over all samples of a filter metric that carry these labels."""
-        wanted = set(labels.items())
-        samples = self.prometheus(f"backpressure_{name}").items()
-        return sum(value for (sample, found), value in samples if sample == f"backpressure_{name}" and wanted <= found)
-
-    def access_entries(self):
-        """The access log so far, parsed; it is written with up to a second of delay."""
-        if not self.access_log.exists():
-            return []
-        return [json.loads(line) for line in self.access_log.read_text().splitlines() if line.startswith("{")]
 
     def log(self):
         return self.process.text()
