@@ -66,7 +66,15 @@ test-abi: $(WASM) ## The compiled filter in a small proxy-wasm host, playing fie
 
 .PHONY: test-e2e
 test-e2e: $(WASM) $(TRAP) testbed $(VENV)/ready ## The compiled filter in real Envoy, newest and oldest
-	$(PY) -m pytest -q tests/e2e
+	$(PY) -m pytest tests/e2e
+	tools/setup.sh envoy $(ENVOY_OLD)
+	ENVOY_VERSION=$(ENVOY_OLD) $(PY) -m pytest $(addprefix tests/e2e/test_,host_facts.py bodies.py caps.py reload.py)
+
+.PHONY: test-e2e-long
+test-e2e-long: $(WASM) $(TRAP) testbed $(VENV)/ready ## The same, all of it on both, large bodies 50 times each
+	E2E_LONG=1 $(PY) -m pytest tests/e2e
+	tools/setup.sh envoy $(ENVOY_OLD)
+	E2E_LONG=1 ENVOY_VERSION=$(ENVOY_OLD) $(PY) -m pytest tests/e2e
 
 ##@ Quality
 .PHONY: lint
@@ -84,6 +92,7 @@ size: $(WASM) ## Size of the module against its limit
 .PHONY: bench
 bench: $(WASM) $(NOOP) testbed $(VENV)/ready ## Decision cost (criterion) and ratios against bare Envoy
 	cargo bench --locked --bench decide
+	tools/setup.sh wrk
 	$(PY) benches/envoy/bench.py
 
 ##@ Parts

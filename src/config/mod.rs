@@ -17,6 +17,7 @@ mod pools;
 pub mod range;
 mod reader;
 mod suggest;
+mod wire;
 
 pub use error::ConfigError;
 pub use glob::Glob;

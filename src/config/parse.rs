@@ -6,6 +6,7 @@ use super::parties::{self, Parties};
 use super::pools;
 use super::range;
 use super::reader::{Object, Reader};
+use super::wire::decode_struct;
 use super::{Config, Mode};
 use crate::units::Span;
 
@@ -46,8 +47,13 @@ pub fn parse_all(text: &[u8]) -> Result<Config, Vec<ConfigError>> {
     if text.trim_ascii().is_empty() {
         return Err(vec![ConfigError::new("", "is missing; at least one pool must be given")]);
     }
-    let json: Json = serde_json::from_slice(text)
-        .map_err(|error| vec![ConfigError::new("", format!("must be JSON: {error}"))])?;
+    let json: Json = match serde_json::from_slice(text) {
+        Ok(json) => json,
+        // A Struct arrives serialized; its first byte is a line feed, which JSON text may begin with too.
+        Err(error) => {
+            decode_struct(text).ok_or_else(|| vec![ConfigError::new("", format!("must be JSON: {error}"))])?
+        }
+    };
     parse_tree(&json)
 }
 

@@ -78,10 +78,15 @@ def test_all_five_limits_together_the_tightest_binds(gate, provider, binding, am
 
 def test_denied_calls_leave_nothing_taken(gate, provider):
     envoy = gate(config({"requests_per_minute": 10, "tokens_per_minute": 1000}))
-    assert send(envoy, output=600).status == 200
+    low, high = ({"x-tenant": f"t-{name}", "x-priority": name} for name in ("low", "high"))
+    assert send(envoy, output=600, headers=low).status == 200
     # Too many LLM tokens for now: denied, and neither a request nor an LLM token is taken.
-    assert statuses(parallel(30, lambda _: send(envoy, output=600))) == {429: 30}
-    assert statuses([send(envoy, output=10) for _ in range(15)]) == {200: 9, 429: 6}
+    denied = parallel(30, lambda _: send(envoy, output=600, headers=low))
+    assert statuses(denied) == {429: 30}
+    assert {reply.headers["x-ratelimit-remaining-requests"] for reply in denied} == {"9"}
+    assert {350 <= int(reply.headers["x-ratelimit-remaining-tokens"]) < 400 for reply in denied} == {True}
+    # The denied ones wait, but what they cannot use yet a small call of somebody with a better claim can.
+    assert statuses([send(envoy, output=10, headers=high) for _ in range(9)]) == {200: 9}
     assert provider.total()["requests"] == 10
 
 

@@ -11,7 +11,7 @@ RUN_DIR = ROOT / ".run"
 # What each module is built by; the filter itself is built by `make build`.
 MODULES = {
     "backpressure": None,
-    "backpressure-trap": ["--profile", "wasm", "--features", "trap-test", "--target-dir", "target/trap"],
+    "backpressure-trap": ["--profile", "wasm", "--lib", "--features", "trap-test", "--target-dir", "target/trap"],
     "noop": ["--release", "--manifest-path", "benches/noop/Cargo.toml", "--target-dir", "target/noop"],
     "probe": ["--release", "--manifest-path", "tests/e2e/probe/Cargo.toml", "--target-dir", "target/probe"],
 }
@@ -50,4 +50,4 @@ def envoy_path():
     for path in places:
         if path.exists():
             return path
-    raise FileNotFoundError("no Envoy binary: run `make setup`" + (f" ENVOY_VERSION={version}" if version else ""))
+    raise FileNotFoundError("no Envoy binary: run `tools/setup.sh " + (f"envoy {version}`" if version else "venv`"))
