@@ -74,7 +74,9 @@ impl Session {
                 env.recorder.upstream_throttled(pool);
                 Lesson::Refusal(throttle, learn, self.plan.config.max_retry_after)
             }
-            None if self.response.status < 400 && error.is_none() => Lesson::Success(learn),
+            None if self.response.status < 400 && error.is_none() => {
+                Lesson::Success(learn, env.now.since(self.response.answered))
+            }
             None => Lesson::None,
         }
     }

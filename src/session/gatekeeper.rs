@@ -41,8 +41,8 @@ pub enum Claim {
 pub enum Lesson {
     /// Nothing.
     None,
-    /// It answered.
-    Success(Learn),
+    /// It answered, and the answer began so long ago.
+    Success(Learn, Span),
     /// It refused for load; no pause may be longer than the span.
     Refusal(Throttle, Learn, Span),
 }
@@ -51,8 +51,9 @@ impl Lesson {
     fn teach(&self, ledger: &mut Ledger, now: Timestamp) {
         match self {
             Self::None => {}
-            Self::Success(learn) => {
-                ledger.upstream.on_success(learn, ledger.time(now));
+            Self::Success(learn, age) => {
+                let at = ledger.time(now);
+                ledger.upstream.on_success(learn, at.before(*age), at);
             }
             Self::Refusal(throttle, learn, ceiling) => {
                 let at = ledger.time(now);

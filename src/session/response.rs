@@ -5,7 +5,7 @@ use super::head::{Headers, first};
 use super::{Env, Meter, Phase, Session};
 use crate::cost::usage::{ResponseHead, ResponseMeter, Usage};
 use crate::gate::adopt_remaining;
-use crate::units::Resource;
+use crate::units::{Resource, Timestamp};
 use crate::upstream::Throttle;
 use crate::upstream::headers::ProviderHeaders;
 
@@ -30,6 +30,8 @@ pub enum Origin {
 pub struct ResponseState {
     pub(super) origin: Origin,
     pub(super) status: u16,
+    /// When the headers came.
+    pub(super) answered: Timestamp,
     pub(super) meter: Meter,
     pub(super) complete: bool,
     pub(super) throttle: Option<Throttle>,
@@ -71,6 +73,7 @@ impl Session {
         let status =
             first(headers, ":status").and_then(|value| core::str::from_utf8(value).ok()?.parse().ok());
         self.response.status = status.unwrap_or(0);
+        self.response.answered = env.now;
         self.response.origin = origin_of(details);
         if self.response.origin != Origin::Upstream {
             return;
@@ -98,18 +101,20 @@ impl Session {
     /// Adopts the provider's remaining amounts where they are lower than ours.
     fn adopt(&self, provider: &ProviderHeaders, env: &mut Env<'_>) {
         let Some(priced) = &self.priced else { return };
-        let learns = self.plan.config.pools.get(priced.pool).is_some_and(|pool| pool.learn.headers);
+        let Some(learn) = self.plan.config.pools.get(priced.pool).map(|pool| pool.learn) else { return };
         let hints = provider.limits();
-        if !learns || hints.is_empty() {
+        if !learn.headers || hints.is_empty() {
             return;
         }
-        let now = env.now;
+        let (now, ceiling) = (env.now, self.plan.config.max_retry_after);
         let adopted = env.gate.with_ledger(env.store, priced.pool, now, |ledger, policy| {
             for resource in Resource::PER_MINUTE {
                 if let Some(remaining) = hints.remaining.get(resource) {
                     adopt_remaining(ledger, policy, resource, *remaining, now);
                 }
             }
+            let at = ledger.time(now);
+            ledger.upstream.on_hints(&hints, &learn, ceiling, at);
         });
         if let Err(error) = adopted {
             env.recorder.anomaly(anomaly_of(&error));

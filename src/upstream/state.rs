@@ -215,11 +215,12 @@ impl UpstreamState {
         true
     }
 
-    /// Takes note of a success. Returns true when the state changed and must be written back.
+    /// Takes note of a success whose answer began at `answered`. Returns true when the state changed and must be written
+    /// back. An answer that began before a pause, or right after its start, says nothing about it.
     ///
     /// Cheap, and without a change, unless an incident or its aftermath is on.
-    pub fn on_success(&mut self, learn: &Learn, now: Timestamp) -> bool {
-        if self.has(QUOTA) {
+    pub fn on_success(&mut self, learn: &Learn, answered: Timestamp, now: Timestamp) -> bool {
+        if self.has(QUOTA) && answered >= self.started {
             self.flags = 0;
             self.doublings = 0;
             self.reopen_millis = 0;
@@ -227,7 +228,7 @@ impl UpstreamState {
             return true;
         }
         if self.in_incident(now) {
-            return learn.pause_on_429 && self.shorten(now);
+            return learn.pause_on_429 && self.shorten(answered, now);
         }
         let reopened = self.until.after(Span::from_millis(u64::from(self.reopen_millis)));
         if self.doublings > 0 && now >= reopened {
@@ -295,8 +296,8 @@ impl UpstreamState {
         }
     }
 
-    fn shorten(&mut self, now: Timestamp) -> bool {
-        if self.has(SHORTENED) || now.since(self.started) < SUCCESS_GRACE {
+    fn shorten(&mut self, answered: Timestamp, now: Timestamp) -> bool {
+        if self.has(SHORTENED) || answered.since(self.started) < SUCCESS_GRACE {
             return false;
         }
         let left = self.until.since(now);

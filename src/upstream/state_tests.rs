@@ -33,7 +33,7 @@ fn nothing_learned_means_nothing_changed() {
     let mut state = UpstreamState::default();
     assert_eq!(state.scale_permille(at(0)), 1_000);
     assert_eq!(state.blocked_until(at(0)), None);
-    assert!(!state.on_success(&LEARN, at(1)));
+    assert!(!state.on_success(&LEARN, at(1), at(1)));
     assert_eq!(state, UpstreamState::default());
 }
 
@@ -87,8 +87,8 @@ fn the_back_off_is_forgotten_after_a_success_or_a_quiet_minute() {
         if quiet {
             state.on_throttle(&silent(), &LEARN, CEILING, at(70));
         } else {
-            assert!(state.on_success(&LEARN, at(20)));
-            assert!(!state.on_success(&LEARN, at(20)));
+            assert!(state.on_success(&LEARN, at(20), at(20)));
+            assert!(!state.on_success(&LEARN, at(20), at(20)));
             state.on_throttle(&silent(), &LEARN, CEILING, at(21));
         }
         let now = if quiet { at(70) } else { at(21) };
@@ -110,10 +110,13 @@ fn refusals_of_calls_already_on_their_way_lower_the_limit_once() {
 fn one_success_during_a_long_pause_shortens_it_once() {
     let mut state = UpstreamState::default();
     state.on_throttle(&asked(50), &LEARN, CEILING, at(0));
-    assert!(!state.on_success(&LEARN, at(0)), "decided before the refusal");
-    assert!(state.on_success(&LEARN, at(10)));
+    assert!(
+        !state.on_success(&LEARN, at(0), at(10)),
+        "decided before the refusal, however long the answer took"
+    );
+    assert!(state.on_success(&LEARN, at(10), at(10)));
     assert!(pause_seconds(&state, at(10)) <= 21);
-    assert!(!state.on_success(&LEARN, at(11)));
+    assert!(!state.on_success(&LEARN, at(11), at(11)));
     assert_eq!(state.blocked_until(at(32)), None);
 }
 
@@ -130,7 +133,7 @@ fn trouble_lowers_the_limit_step_by_step_and_five_clean_minutes_restore_it() {
             state.on_throttle(&asked(89), &LEARN, CEILING, now);
             levels.push(state.adapted(now));
         } else {
-            state.on_success(&LEARN, now);
+            state.on_success(&LEARN, now, now);
         }
     }
     assert!(levels.windows(2).all(|pair| pair[1] < pair[0] || pair[1] == 100), "{levels:?}");
@@ -141,7 +144,7 @@ fn trouble_lowers_the_limit_step_by_step_and_five_clean_minutes_restore_it() {
         if state.blocked_until(at(second)).is_none() {
             assert!(scale >= before, "only upwards on clean traffic");
             before = scale;
-            state.on_success(&LEARN, at(second));
+            state.on_success(&LEARN, at(second), at(second));
         }
     }
     assert_eq!(state.scale_permille(at(900)), 1_000);
@@ -159,7 +162,7 @@ fn exhausted_quota_is_probed_rarely_keeps_the_limit_and_is_cleared_by_one_succes
     }
     assert!(state.quota_exhausted());
     assert_eq!(state.adapted(now), 1_000);
-    assert!(state.on_success(&LEARN, now));
+    assert!(state.on_success(&LEARN, now, now));
     assert!(!state.quota_exhausted());
     assert_eq!((state.blocked_until(now), state.scale_permille(now)), (None, 1_000));
 }
@@ -261,7 +264,7 @@ fn outsider(limit: u64, latency_ms: u64) -> (u64, u64) {
         while answers.front().is_some_and(|(due, _): &(Timestamp, bool)| *due <= now) {
             let (_, accepted) = answers.pop_front().unwrap();
             if accepted {
-                state.on_success(&LEARN, now);
+                state.on_success(&LEARN, now, now);
             } else {
                 state.on_throttle(&silent(), &LEARN, CEILING, now);
             }
@@ -304,7 +307,7 @@ proptest! {
                 0 => { state.on_throttle(&Throttle { retry_after, kind: ThrottleKind::RateLimited }, &LEARN, CEILING, now); }
                 1 => { state.on_throttle(&Throttle { retry_after, kind: ThrottleKind::Overloaded }, &LEARN, CEILING, now); }
                 2 => { state.on_throttle(&Throttle { retry_after, kind: ThrottleKind::QuotaExhausted }, &LEARN, CEILING, now); }
-                _ => { state.on_success(&LEARN, now); }
+                _ => { state.on_success(&LEARN, now, now); }
             }
             prop_assert!((1..=1_000).contains(&state.scale_permille(now)));
             prop_assert!(state.blocked_until(now).is_none_or(|until| until.since(now) <= CEILING));
