@@ -13,7 +13,7 @@ pub mod page;
 /// Most flows, and most booked returns, shown of one pool.
 pub const MOST_ROWS: usize = 50;
 /// Most denials a worker remembers.
-pub const MOST_DENIALS: usize = 50;
+pub const MOST_DENIALS: usize = 20;
 
 /// One limit of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

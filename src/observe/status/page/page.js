@@ -56,7 +56,7 @@ function pool(p) {
 function refusals(list, shadow) {
   return h("section", { "aria-label": "Recent refusals" }, h("h2", {}, "Recent refusals"),
     h("p", { class: "soft" }, (shadow ? "Shadow mode: none of them was carried out. " : "") + "Of the Envoy worker that answered; the others keep their own."),
-    list.length ? table("Recent refusals", [["Pool", "", d => d.pool], ...who, ["Reason", "", d => words(d.reason)],
+    list.length ? table("Table of recent refusals", [["Pool", "", d => d.pool], ...who, ["Reason", "", d => words(d.reason)],
       ["Told", "n", d => d.told_ms === null ? "never" : span(d.told_ms)], ["Ago", "n", d => span(d.ago_ms)]], list) : h("p", {}, "None."));
 }
 function health(s) {
