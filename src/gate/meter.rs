@@ -188,6 +188,19 @@ impl Meter {
         self.add(self.head, amount);
     }
 
+    /// Leaves `remaining`, by taking `excess` that is free again `reset` microseconds after `now`, less than a minute. A
+    /// bucket that paces is lowered to what remains and refills at its own rate.
+    pub(crate) fn leave(&mut self, rule: Rule, remaining: u64, excess: u64, now: u64, reset: u64) {
+        if rule.unpaced {
+            let regained = rule.rate.saturating_mul(reset);
+            self.missing = self.missing.saturating_add(rule.scaled(excess).min(regained));
+        } else {
+            self.missing = self.missing.max(rule.capacity.saturating_sub(rule.scaled(remaining)));
+        }
+        let free = slot_of(now.saturating_add(reset).saturating_add(SLOT.saturating_sub(1)));
+        self.add(free.saturating_sub(WINDOW_SLOTS), excess);
+    }
+
     /// Gives `amount` back to the slot it was taken from, and says how much that was: nothing when the slot no longer
     /// counts.
     pub(crate) fn give_back(&mut self, rule: Rule, slot: u64, amount: u64) -> u64 {

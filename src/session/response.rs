@@ -110,7 +110,8 @@ impl Session {
         let adopted = env.gate.with_ledger(env.store, priced.pool, now, |ledger, policy| {
             for resource in Resource::PER_MINUTE {
                 if let Some(remaining) = hints.remaining.get(resource) {
-                    adopt_remaining(ledger, policy, resource, *remaining, now);
+                    let reset = *hints.reset.get(resource);
+                    adopt_remaining(ledger, policy, resource, *remaining, reset, now);
                 }
             }
             let at = ledger.time(now);
