@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! flow: class (u8), tenant (u32), class weight (10 bits), tenant weight (10 bits), waiting (12 bits),
-//!       finish above virtual time (u40), return rate (u16), trust (u8), asked, received (u24)
+//!       finish above virtual time, plus 2^38 (u40), return rate (u16), trust (u8), asked, received (u24)
 //! call: fingerprint (u24), told time (23 bits of ms, 1 bit: twin), later (8-bit amount, when any);
 //!       per kind of LLM token that any call carries: 16-bit amount
 //! ```
 
 use super::codec::{Reader, put};
 use super::compact::{pack, unpack};
-use super::queue::{ALL_RETURN, Call, FlowState, MAX_CALLS, MAX_FLOWS, Queue};
+use super::queue::{ALL_RETURN, Call, FlowState, MAX_CALLS, MAX_FLOWS, MOST_BEHIND, Queue};
 
 /// Told times are kept relative to this long before the ledger's time, in milliseconds: longer than the grace.
 const BEFORE: u64 = 1 << 14;
@@ -106,7 +106,8 @@ fn encode_flow(flow: &FlowState, virtual_time: u64, out: &mut Vec<u8>) {
     put(out, flow.tenant.to_le_bytes());
     let weights = u32::from(flow.class_weight) << 10 | u32::from(flow.tenant_weight);
     put(out, (weights << 12 | u32::from(flow.waiting)).to_le_bytes());
-    let [a, b, c, d, e, ..] = flow.finish.saturating_sub(virtual_time).to_le_bytes();
+    let [a, b, c, d, e, ..] =
+        flow.finish.saturating_add(MOST_BEHIND).saturating_sub(virtual_time).to_le_bytes();
     put(out, [a, b, c, d, e]);
     put(out, flow.return_rate.to_le_bytes());
     out.push(flow.trust);
@@ -126,7 +127,9 @@ fn decode_flow(reader: &mut Reader<'_>, virtual_time: u64) -> Option<FlowState> 
         class_weight: u16::try_from(packed >> 22).ok()?.clamp(1, 1_000),
         tenant_weight: u16::try_from((packed >> 12) & 0x3ff).ok()?.clamp(1, 1_000),
         waiting: u16::try_from(packed & 0xfff).ok()?,
-        finish: virtual_time.saturating_add(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])),
+        finish: virtual_time
+            .saturating_add(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]))
+            .saturating_sub(MOST_BEHIND),
         return_rate,
         trust,
         asked: u32::from_le_bytes([f, g, h, 0]),

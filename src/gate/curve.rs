@@ -11,8 +11,8 @@ use super::meter::{Meter, Rule, SLOT, WINDOW_SLOTS, leaves_at};
 pub(crate) struct Curve {
     /// Refill per microsecond, scaled: the limit itself.
     rate: u64,
-    /// Time before anything is served at all (a pause), in microseconds.
-    delay: u64,
+    /// When serving begins, and how slowly.
+    opening: Opening,
     /// Scaled amount that could be served at once; negative while in debt.
     start: i64,
     /// One step at time 0, one at the first slot boundary, then one each slot. Empty when there is no window.
@@ -25,6 +25,51 @@ pub(crate) struct Curve {
     lump: i64,
 }
 
+/// A pause and the gradual re-opening after it: the pace grows evenly to the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opening {
+    /// Time in which nothing is served, in microseconds.
+    pub(crate) delay: u64,
+    /// Pace when serving begins, in thousandths of the whole.
+    pub(crate) from: u64,
+    /// Time until the whole pace, in microseconds.
+    pub(crate) over: u64,
+}
+
+impl Opening {
+    /// Open: no pause, the whole pace.
+    pub(crate) const OPEN: Self = Self { delay: 0, from: 1_000, over: 0 };
+
+    /// Time at the whole pace in which as much is served as in `wait`; `None` before serving begins.
+    fn served_as(self, wait: u64) -> Option<u64> {
+        let wait = wait.checked_sub(self.delay)?;
+        let lost = 1_000_u64.saturating_sub(self.from);
+        if wait >= self.over {
+            return Some(wait.saturating_sub(lost.saturating_mul(self.over) / 2_000));
+        }
+        let grown =
+            lost.saturating_mul(wait.saturating_mul(wait).checked_div(self.over).unwrap_or(0)) / 2_000;
+        Some((self.from.saturating_mul(wait) / 1_000).saturating_add(grown))
+    }
+
+    /// Least wait in which as much is served as in `served` at the whole pace.
+    fn until_served(self, served: u64) -> u64 {
+        let (mut low, mut high) = (self.delay, self.delay.saturating_add(served).saturating_add(self.over));
+        if self.over == 0 || served == 0 {
+            return low.saturating_add(served);
+        }
+        while low < high {
+            let middle = low.saturating_add(high.saturating_sub(low) / 2);
+            if self.served_as(middle).is_some_and(|reached| reached >= served) {
+                high = middle;
+            } else {
+                low = middle.saturating_add(1);
+            }
+        }
+        low
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     at: u64,
@@ -35,15 +80,15 @@ struct Step {
 }
 
 impl Curve {
-    /// Curve of `meter` under `rule` at time `now`; `delay` says how long nothing is served before that.
-    pub(crate) fn new(meter: &Meter, rule: Rule, now: u64, delay: u64) -> Self {
+    /// Curve of `meter` under `rule` at time `now`; `opening` says from when and how slowly it is served.
+    pub(crate) fn new(meter: &Meter, rule: Rule, now: u64, opening: Opening) -> Self {
         let bucket = signed(rule.capacity).saturating_sub(signed(meter.missing));
         let mut freed = signed(rule.scaled(rule.limit)).saturating_sub(signed(rule.scaled(meter.used())));
         let start = if rule.strict && meter.used() == 0 { bucket.min(freed) } else { bucket };
         // An unpaced bucket that still holds back more than the window does is in debt, and then it sets the pace.
         let unpaced = rule.unpaced && bucket >= freed;
         let (full, lump) = (signed(rule.capacity), signed(rule.lump()));
-        let mut curve = Self { rate: rule.rate, delay, start, steps: Vec::new(), unpaced, full, lump };
+        let mut curve = Self { rate: rule.rate, opening, start, steps: Vec::new(), unpaced, full, lump };
         if !rule.strict || meter.used() == 0 {
             return curve;
         }
@@ -66,16 +111,13 @@ impl Curve {
     }
 
     /// A curve that starts with `start` and gains `rate` per microsecond, for slots in use.
-    pub(crate) const fn steady(start: i64, rate: u64, delay: u64) -> Self {
-        Self { rate, delay, start, steps: Vec::new(), unpaced: false, full: i64::MAX, lump: 0 }
+    pub(crate) const fn steady(start: i64, rate: u64, opening: Opening) -> Self {
+        Self { rate, opening, start, steps: Vec::new(), unpaced: false, full: i64::MAX, lump: 0 }
     }
 
     /// Scaled amount that can have been served after `wait` microseconds.
     pub(crate) fn at(&self, wait: u64) -> i64 {
-        if wait < self.delay {
-            return self.start.min(0);
-        }
-        let wait = wait.saturating_sub(self.delay);
+        let Some(wait) = self.opening.served_as(wait) else { return self.start.min(0) };
         let Some((step, last)) = self.step_before(wait) else {
             return self.start.saturating_add(gain(self.rate, wait));
         };
@@ -93,7 +135,7 @@ impl Curve {
             let turn = self.paced_at(if self.unpaced { ahead } else { paced });
             turn.max(self.freed_at(all))
         };
-        self.delay.saturating_add(wait)
+        self.opening.until_served(wait)
     }
 
     /// First moment at which the window has freed `need`; after its last step it is taken to free at the pace.

@@ -4,7 +4,7 @@ use crate::units::{Limits, PerResource, Resource, Timestamp};
 use crate::upstream::UpstreamState;
 
 use super::Policy;
-use super::curve::Curve;
+use super::curve::{Curve, Opening};
 use super::meter::{MINUTE, Meter, Rule, STRETCHED, slot_of};
 use super::queue::Queue;
 use super::slots::InFlight;
@@ -16,6 +16,9 @@ pub use super::codec::LedgerError;
 const SKEW: u64 = 5_000_000;
 /// A provider's second is not ours: nothing is promised this soon after a pause, in microseconds.
 const PAUSE_MARGIN: u64 = 1_000_000;
+
+/// Seconds after which a gradual re-opening is over.
+const REOPENED: u64 = 20;
 
 /// State of one pool.
 ///
@@ -46,8 +49,8 @@ pub(crate) struct Rules {
     pub(crate) limits: Limits,
     /// End of the provider's pause.
     pub(crate) paused_until: Option<u64>,
-    /// Time in which nothing should be promised: the rest of a pause, and what its gradual end loses.
-    pub(crate) delay: u64,
+    /// From when on and how slowly calls are served.
+    pub(crate) opening: Opening,
 }
 
 impl Ledger {
@@ -112,20 +115,17 @@ impl Ledger {
         let pace = self.upstream.scale_permille(now);
         let paused_until = self.upstream.blocked_until(now).map(Timestamp::as_micros);
         let opened_at = paused_until.unwrap_or(at);
-        let (mut settled, mut delay) = (pace, 0);
+        let (mut settled, mut opening) = (pace, Opening::OPEN);
         if paused_until.is_some() || pace < 1_000 {
-            settled = self.scale_at(opened_at, 20);
-            // What the gradual re-opening loses against the settled pace, in thousandths of a second.
-            let lost: u64 = (0..20)
-                .map(|second| u64::from(settled.saturating_sub(self.scale_at(opened_at, second))))
-                .sum::<u64>()
-                .saturating_mul(1_000)
-                .checked_div(u64::from(settled.max(1)))
-                .unwrap_or(0);
-            delay = opened_at.saturating_sub(at).saturating_add(lost.saturating_mul(1_000));
-            if paused_until.is_some() {
-                delay = delay.saturating_add(PAUSE_MARGIN);
-            }
+            settled = self.scale_at(opened_at, REOPENED);
+            let seconds = (0..REOPENED).find(|&second| self.scale_at(opened_at, second) >= settled);
+            let from = u64::from(self.scale_at(opened_at, 0)).saturating_mul(1_000);
+            let margin = if paused_until.is_some() { PAUSE_MARGIN } else { 0 };
+            opening = Opening {
+                delay: opened_at.saturating_sub(at).saturating_add(margin),
+                from: from.checked_div(settled.into()).unwrap_or(1_000).min(1_000),
+                over: seconds.unwrap_or(REOPENED).saturating_mul(1_000_000),
+            };
         }
         let scale = |limit: u64, permille: u32| {
             limit.saturating_mul(permille.into()).checked_div(1_000).unwrap_or(0).max(1)
@@ -139,7 +139,7 @@ impl Ledger {
             let whole = (*policy.limits.get(resource))?;
             Some(Rule::new(limit, scale(whole, pace), policy.burst, policy.strict_window))
         });
-        Rules { meters, slots: policy.limits.concurrency, limits, paused_until, delay }
+        Rules { meters, slots: policy.limits.concurrency, limits, paused_until, opening }
     }
 
     fn scale_at(&self, opened_at: u64, second: u64) -> u32 {
@@ -158,9 +158,9 @@ impl Ledger {
                     let mut later = meter.clone();
                     later.advance(Some(rule), self.last, end);
                     later.drain(rule);
-                    Curve::new(&later, rule, end, rules.delay)
+                    Curve::new(&later, rule, end, rules.opening)
                 } else {
-                    Curve::new(meter, rule, self.last, rules.delay)
+                    Curve::new(meter, rule, self.last, rules.opening)
                 }
             });
         }
@@ -168,7 +168,7 @@ impl Ledger {
             let mean = self.in_flight.mean().div_ceil(1_000).max(1).saturating_mul(1_000);
             let free = i64::try_from(slots).unwrap_or(i64::MAX).saturating_sub(self.in_flight.total().into());
             let scaled = free.saturating_mul(i64::try_from(mean).unwrap_or(i64::MAX));
-            *place = Some(Curve::steady(scaled, slots, rules.delay));
+            *place = Some(Curve::steady(scaled, slots, rules.opening));
         }
         curves
     }

@@ -141,13 +141,11 @@ impl Line {
     fn wait_given(&self, ledger: &Ledger, curves: &[Option<Curve>; 5], wait: u64) -> u64 {
         let mut ahead = self.ahead;
         for other in &self.others {
-            let grown = u128::from(other.asked).saturating_mul(u128::from(wait.saturating_mul(GROWTH)));
-            let asked = u64::try_from(grown.checked_div(MEMORY.into()).unwrap_or(0)).unwrap_or(u64::MAX);
-            let service = other.owed.min(asked);
-            let ratio =
-                (u128::from(service) << RATIO_BITS).checked_div(other.dominant.max(1).into()).unwrap_or(0);
+            let grown = other.asked.saturating_mul(wait / 1_000).saturating_mul(GROWTH) / (MEMORY / 1_000);
+            let service = other.owed.min(if wait == u64::MAX { u64::MAX } else { grown });
+            let ratio = service.saturating_mul(1 << RATIO_BITS).checked_div(other.dominant).unwrap_or(0);
             for (sum, &amount) in ahead.iter_mut().zip(&other.sums) {
-                let part = u128::from(amount).saturating_mul(ratio) >> RATIO_BITS;
+                let part = u128::from(amount).saturating_mul(ratio.into()) >> RATIO_BITS;
                 *sum = sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
             }
         }

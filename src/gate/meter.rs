@@ -4,6 +4,9 @@
 //! refill over any time is one exact product, frequent updates lose nothing, and a changed limit takes effect at
 //! once on what is already counted. The window is a ring of half-second slots; what a slot holds is counted until
 //! a full minute after the slot's end, so that a trailing minute never holds more than the limit.
+//!
+//! Without the window the same ring says how full the bucket got: the least that was missing in each slot. What is
+//! given back later may not lift the bucket above full at any moment since it was taken: that much had been lost anyway.
 
 use crate::units::Span;
 
@@ -78,7 +81,8 @@ impl Rule {
 pub(crate) struct Meter {
     /// Missing from the full bucket, scaled by the period; above the capacity it is debt.
     pub(crate) missing: u64,
-    /// Taken per slot, at `slot number % 128`.
+    /// With a window: what was taken in each slot; without: the least that was missing in it, in whole units.
+    /// At `slot number % 128`.
     ring: [u64; RING],
     /// Sum of the slots that count.
     used: u64,
@@ -140,7 +144,11 @@ impl Meter {
         }
         if !rule.strict || rule.unpaced {
             self.refill(rule, to.saturating_sub(from));
+            let before = self.head;
             self.move_head(slot_of(to));
+            if !rule.strict {
+                self.note_low(rule, before);
+            }
             return;
         }
         let mut at = from;
@@ -157,7 +165,10 @@ impl Meter {
     }
 
     /// Changes the scale of the bucket from one period to another, when the policy switched.
+    /// What the ring held is forgotten: it meant something else.
     pub(crate) fn rescale(&mut self, from: u64, to: u64) {
+        self.ring = [0; RING];
+        self.used = 0;
         let scaled =
             u128::from(self.missing).saturating_mul(u128::from(to)).div_ceil(u128::from(from.max(1)));
         self.missing = u64::try_from(scaled).unwrap_or(u64::MAX);
@@ -185,7 +196,9 @@ impl Meter {
     /// Takes `amount` in the newest slot, whether it is there or not.
     pub(crate) fn take(&mut self, rule: Rule, amount: u64) {
         self.missing = self.missing.saturating_add(rule.scaled(amount));
-        self.add(self.head, amount);
+        if rule.strict {
+            self.add(self.head, amount);
+        }
     }
 
     /// Leaves `remaining`, by taking `excess` that is free again `reset` microseconds after `now`, less than a minute. A
@@ -204,6 +217,9 @@ impl Meter {
     /// Gives `amount` back to the slot it was taken from, and says how much that was: nothing when the slot no longer
     /// counts.
     pub(crate) fn give_back(&mut self, rule: Rule, slot: u64, amount: u64) -> u64 {
+        if !rule.strict {
+            return self.lift(rule, slot, amount);
+        }
         let held = self.slot(slot);
         let amount = amount.min(held);
         if amount > 0 {
@@ -231,6 +247,48 @@ impl Meter {
     /// What the window leaves, in whole units.
     pub(crate) const fn window_left(&self, rule: Rule) -> u64 {
         rule.limit.saturating_sub(self.used)
+    }
+
+    /// Gives back up to `amount` taken in `slot`, without a window.
+    fn lift(&mut self, rule: Rule, slot: u64, amount: u64) -> u64 {
+        if self.head.saturating_sub(slot) >= WINDOW_SLOTS {
+            return 0;
+        }
+        let since = || slot.saturating_add(1)..=self.head;
+        let missing = self.missing.checked_div(rule.period()).unwrap_or(0);
+        let amount = since().map(|slot| self.slot(slot)).fold(amount.min(missing), u64::min);
+        if amount > 0 {
+            for slot in since() {
+                self.lower(slot, amount);
+            }
+            self.missing = self.missing.saturating_sub(rule.scaled(amount));
+        }
+        amount
+    }
+
+    fn lower(&mut self, slot: u64, amount: u64) {
+        if let Some(low) = self.ring.get_mut(position(slot)) {
+            let lowered = amount.min(*low);
+            *low = low.saturating_sub(lowered);
+            self.used = self.used.saturating_sub(lowered);
+        }
+    }
+
+    /// Notes in the slots after `before` what is missing now; in the newest one no more than was noted already.
+    fn note_low(&mut self, rule: Rule, before: u64) {
+        let missing = self.missing.checked_div(rule.period()).unwrap_or(0);
+        if self.head == before {
+            let noted = self.slot(self.head);
+            self.lower(self.head, noted.saturating_sub(missing));
+        }
+        let first = before.saturating_add(1).max(self.head.saturating_sub(WINDOW_SLOTS.saturating_sub(1)));
+        for slot in first..=self.head {
+            self.add(slot, missing);
+        }
+        if missing == 0 && self.used > 0 {
+            self.ring = [0; RING];
+            self.used = 0;
+        }
     }
 
     fn refill(&mut self, rule: Rule, elapsed: u64) {

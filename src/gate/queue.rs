@@ -16,12 +16,15 @@ pub(crate) const MAX_CALLS: usize = 4_096;
 pub(crate) const MAX_FLOWS: usize = 1_024;
 /// How long past its time a booking is kept, in milliseconds: whole-second clients come up to 1 s late.
 pub(crate) const GRACE_MS: u64 = 3_000;
-/// A call this much before its time is still taken for the one that was told to come, in milliseconds.
-const EARLY_MS: u64 = 1_000;
+/// A call this much before its time is still taken for the one that was told to come, in milliseconds. No more: where
+/// many send the same body, one of them is always nearly due.
+const EARLY_MS: u64 = 50;
 /// The whole of a return rate.
 pub(crate) const ALL_RETURN: u16 = 1 << 15;
 /// Even of callers of whom none returned lately, some count: else their flow could never promise anything.
-const LEAST_RETURN: u16 = ALL_RETURN / 20;
+const LEAST_RETURN: u16 = ALL_RETURN / 40;
+/// One observation in this many makes up the return rate: few, so that a crowd that gave up holds little for long.
+const OBSERVATIONS: u16 = 10;
 /// Milliseconds between two decays of what a flow asked for and received.
 const DECAY_MS: u64 = 2_000;
 /// A decay takes one part in this many (as a shift), so both sums look back over 16 decays, 32 s.
@@ -32,10 +35,18 @@ pub(crate) const MEMORY: u64 = 32_000_000;
 pub(crate) const STEP: u64 = 16;
 /// Largest value of those sums.
 const MOST: u32 = (1 << 24) - 1;
-/// How far a flow's finish may be above virtual time: what the codec can say.
-const MOST_AHEAD: u64 = (1 << 40) - 1;
+/// How far a flow's finish may be below virtual time (refunds lower it) and above it: what the codec can say.
+pub(crate) const MOST_BEHIND: u64 = 1 << 38;
+const MOST_AHEAD: u64 = (1 << 40) - MOST_BEHIND - 1;
+/// Virtual time above which all of it is lowered by half of that.
+const REBASE: u64 = 1 << 45;
 /// Calls kept of one flow: what the codec can say.
 const MOST_OF_A_FLOW: u16 = (1 << 12) - 1;
+/// Encoded bytes of a flow, of a call without its amounts, and of both kinds together at most: with the four rings of
+/// the window a ledger stays within 64 KiB.
+const FLOW_BYTES: usize = 23;
+const CALL_BYTES: usize = 7;
+const MAX_BYTES: usize = 63_000;
 /// Trust in look-alikes before anything is known of them.
 const FIRST_TRUST: u8 = 64;
 
@@ -123,14 +134,14 @@ impl FlowState {
 
     fn returned(&mut self, twin: bool) {
         let missing = ALL_RETURN.saturating_sub(self.return_rate);
-        self.return_rate = self.return_rate.saturating_add(missing.div_ceil(20)).min(ALL_RETURN);
+        self.return_rate = self.return_rate.saturating_add(missing.div_ceil(OBSERVATIONS)).min(ALL_RETURN);
         if twin {
             self.trust = self.trust.saturating_add(u8::MAX.saturating_sub(self.trust).div_ceil(16));
         }
     }
 
     fn abandoned(&mut self, twin: bool) {
-        self.return_rate = self.return_rate.saturating_sub(self.return_rate / 20).max(LEAST_RETURN);
+        self.return_rate = self.return_rate.saturating_sub(self.return_rate / OBSERVATIONS).max(LEAST_RETURN);
         if twin {
             self.trust = self.trust.saturating_sub(self.trust.div_ceil(8));
         }
@@ -247,15 +258,16 @@ impl Queue {
         let range = self.range(flow);
         let start = range.start;
         let mine = self.calls.get(range).unwrap_or_default();
-        let mut earliest: Option<(u64, usize, bool)> = None;
+        let mut earliest: Option<(u64, usize)> = None;
         let mut twins = 0_usize;
         for (index, call) in mine.iter().enumerate() {
             twins = twins.saturating_add(usize::from(call.twin));
-            if call.print == print && earliest.is_none_or(|(back, ..)| call.back < back) {
-                earliest = Some((call.back, index, now.saturating_add(EARLY_MS) >= call.back));
+            if call.print == print {
+                earliest = earliest.filter(|(back, _)| *back <= call.back).or(Some((call.back, index)));
             }
         }
-        let Some((_, index, expected)) = earliest else { return Recognised::New { twin: false } };
+        let Some((back, index)) = earliest else { return Recognised::New { twin: false } };
+        let expected = now.saturating_add(EARLY_MS) >= back;
         let most = self.flows.get(flow).map_or(0, FlowState::most_twins);
         if expected || parked || twins >= most {
             Recognised::Returning(Place { flow, call: start.saturating_add(index) })
@@ -286,7 +298,10 @@ impl Queue {
     /// Puts a call at the end of its flow's. When the table is full, the flow with the most calls loses its last one;
     /// when that is this flow, the call is not remembered.
     pub(crate) fn push(&mut self, flow: usize, call: Call) {
-        if self.calls.len() >= MAX_CALLS {
+        let width = call.amounts.iter().skip(1).filter(|amount| **amount > 0).count().saturating_mul(2);
+        let calls = self.calls.len().saturating_mul(width.saturating_add(CALL_BYTES));
+        let bytes = calls.saturating_add(self.flows.len().saturating_mul(FLOW_BYTES));
+        if self.calls.len() >= MAX_CALLS || bytes > MAX_BYTES {
             let most =
                 self.flows.iter().enumerate().max_by_key(|(_, state)| state.waiting).map(|(index, _)| index);
             match most {
@@ -359,7 +374,7 @@ impl Queue {
         self.virtual_time = self.virtual_time.max(least.unwrap_or(start));
     }
 
-    /// Corrects what was accounted to a flow, without credit for a past in which nothing waited.
+    /// Corrects what was accounted to a flow.
     pub(crate) fn correct(&mut self, weights: &Weights, flow: usize, more: u64, less: u64) {
         let virtual_time = self.virtual_time;
         let Some(state) = self.flows.get_mut(flow) else { return };
@@ -367,7 +382,8 @@ impl Queue {
         state.received = raised(state.received, more).saturating_sub(raised(0, less));
         let finish =
             state.finish.saturating_add(weight.virtual_span(more)).saturating_sub(weight.virtual_span(less));
-        state.finish = finish.clamp(virtual_time, virtual_time.saturating_add(MOST_AHEAD));
+        let least = virtual_time.saturating_sub(MOST_BEHIND);
+        state.finish = finish.clamp(least, virtual_time.saturating_add(MOST_AHEAD));
     }
 
     /// Drops flows that owe nothing and have nothing waiting, and keeps virtual time small.
@@ -375,16 +391,21 @@ impl Queue {
         let virtual_time = self.virtual_time;
         let nobody = self.calls.is_empty();
         self.flows.retain_mut(|state| {
-            state.finish = state.finish.max(virtual_time);
+            // No credit for a time in which nothing waits.
+            if state.waiting == 0 {
+                state.finish = state.finish.max(virtual_time);
+            }
             let ahead = !nobody && state.finish > virtual_time;
             let remembered = state.return_rate < ALL_RETURN - ALL_RETURN / 50 || state.trust < FIRST_TRUST;
             state.waiting > 0 || ahead || (remembered && state.asked > 0)
         });
-        if virtual_time > 1 << 45 || self.flows.is_empty() {
-            for state in &mut self.flows {
-                state.finish = state.finish.saturating_sub(virtual_time);
-            }
+        if self.flows.is_empty() {
             self.virtual_time = 0;
+        } else if virtual_time > REBASE {
+            for state in &mut self.flows {
+                state.finish = state.finish.saturating_sub(REBASE / 2);
+            }
+            self.virtual_time = virtual_time.saturating_sub(REBASE / 2);
         }
     }
 }
