@@ -33,6 +33,8 @@ pub struct Options {
     pub failure: FailurePolicy,
     /// The main thread runs a machine of its own that ticks and serves nothing.
     pub main_thread: bool,
+    /// Each configuration is tried in a throw-away machine first.
+    pub canary: bool,
     pub module: Arc<Compiled>,
 }
 
@@ -51,6 +53,7 @@ impl Options {
             vm_id: "backpressure".to_owned(),
             failure: FailurePolicy::Reload,
             main_thread: true,
+            canary: true,
             module,
         }
     }
@@ -127,6 +130,9 @@ impl Host {
 
     /// Envoy tries each new configuration in a machine that it throws away without any end callback.
     fn canary(&self, configuration: &[u8]) -> Result<(), String> {
+        if !self.options.canary {
+            return Ok(());
+        }
         let mut vm = self.new_vm(usize::MAX);
         vm.add_root(configuration).map(|_| ()).ok_or_else(|| self.log_text())
     }
