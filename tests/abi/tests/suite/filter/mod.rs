@@ -1,0 +1,6 @@
+//! The compiled filter under faults, random callbacks, several workers and parking.
+
+mod faults;
+mod fuzz;
+mod parking;
+mod workers;
