@@ -39,7 +39,7 @@ fn case_conf_inflight() {
         json!({"requests_per_minute": 50, "tokens_per_minute": 10_000});
     let config = bench.config.to_string();
     bench.host.configure(&config).expect("accepted");
-    assert!(bench.in_flight());
+    assert!(bench.in_flight() > 0);
     for id in &chats[..3] {
         bench.finish(*id, &Answer::usage(60, 40));
     }
@@ -50,7 +50,7 @@ fn case_conf_inflight() {
     bench.host.end(embed_aborted);
     bench.host.advance_secs(1);
     sound(&bench);
-    assert!(!bench.in_flight());
+    assert!(bench.in_flight() == 0);
     let used = bench.tpm_used();
     assert!((300..=330).contains(&used), "{used}: three settled, one aborted before any answer");
     assert_eq!(bench.host.vm(0).state().roots.len(), 1, "the old root context is gone");

@@ -1,7 +1,7 @@
 //! Estimates of the input.
 
 use abi_host::case::{Bench, Verdict, case_bytes, field_post, play};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn estimate(bench: &mut Bench, body: &[u8]) -> u64 {
     let id = bench.send(field_post("/v1/chat/completions"), body);
@@ -45,16 +45,41 @@ fn case_est_cjk() {
     assert!((1_000..=2_200).contains(&ascii), "{ascii} for 6 000 bytes of English");
 }
 
-/// Tool schemas are input too.
+/// A body with forty tool definitions, 60 kB of schema.
+fn forty_tools() -> String {
+    let tool = |n: usize| {
+        let properties: serde_json::Map<String, Value> = (0..9)
+            .map(|p| {
+                let text = format!(
+                    "Value number {p} of the search, as the caller wrote it, or nothing to match everything"
+                );
+                (format!("search_field_{p}"), json!({"type": "string", "description": text}))
+            })
+            .collect();
+        json!({"type": "function", "function": {
+            "name": format!("lookup_record_{n}"),
+            "description": "Looks a record up by any of its fields and returns the first ten that match.",
+            "parameters": {"type": "object", "properties": properties, "required": ["search_field_0"]},
+        }})
+    };
+    let tools: Vec<Value> = (0..40).map(tool).collect();
+    json!({"model": "m-chat", "max_tokens": 16, "messages": [{"role": "user", "content": "hello"}], "tools": tools})
+        .to_string()
+}
+
+/// Tool schemas are input too. The file has four definitions with long runs of single letters, which real tokenizers
+/// split at every letter; forty ordinary ones are built here.
 #[test]
 fn case_est_tools() {
-    let bytes = case_bytes("EST-TOOLS.json");
-    let text = abi_host::case::expand_repeats(&String::from_utf8(bytes).expect("UTF-8"));
     let raise = |limit: u64| {
-        move |config: &mut serde_json::Value| {
+        move |config: &mut Value| {
             Bench::pool(config, "m-chat")["limits"]["tokens_per_minute"] = limit.into();
         }
     };
+    let four = estimate(&mut Bench::new(), &case_bytes("EST-TOOLS.json"));
+    assert!((800..=4_000).contains(&four), "{four}");
+    let text = forty_tools();
+    assert!((50_000..70_000).contains(&text.len()), "{}", text.len());
     let cost = estimate(&mut Bench::with(raise(100_000)), text.as_bytes());
     assert!((8_000..=20_000).contains(&cost), "{cost} for {} bytes", text.len());
     let mut bench = Bench::with(raise(cost + cost / 2));

@@ -72,7 +72,7 @@ fn case_json_broken() {
     bodies.push(b"model=m-chat&max_tokens=5".to_vec());
     bodies.push(vec![b'['; 100_000]);
     bodies.push("{\"a\":".repeat(20_000).into_bytes());
-    bodies.push(b"{\"model\":\"m-chat\",\"model\":\"m-embed\",\"max_tokens\":1,\"max_tokens\":2}".to_vec());
+    bodies.push(b"{\"model\":\"m-chat\",\"model\":\"other\",\"max_tokens\":1,\"max_tokens\":2}".to_vec());
     for (index, body) in bodies.iter().enumerate() {
         let mut bench = Bench::with(|config| {
             super::every_pool(config, |pool| pool["limits"]["tokens_per_minute"] = 200_000.into());

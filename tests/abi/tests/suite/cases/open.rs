@@ -28,9 +28,9 @@ fn case_open_panic() {
         assert_eq!(bench.verdict(after), Verdict::Admit);
         bench.finish(after, &Answer::usage(1, 1));
         assert!(bench.host.alive());
-        assert!(bench.in_flight(), "the holds of the dead machine are still open");
+        assert!(bench.in_flight() > 0, "the holds of the dead machine are still open");
         bench.host.advance_secs(660);
-        assert!(!bench.in_flight(), "after their time to live they are not");
+        assert!(bench.in_flight() == 0, "after their time to live they are not");
         assert_eq!(bench.tpm_used(), 0);
     }
 }

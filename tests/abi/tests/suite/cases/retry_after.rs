@@ -142,14 +142,16 @@ fn case_ra_every_path() {
 fn case_ra_every_path_over_share() {
     let mut bench = Bench::new();
     fill(&mut bench);
-    // The rest of the window is empty; beta is booked first, so what frees next is owed to it.
-    for _ in 0..20 {
-        let id = super::chat_by(&mut bench, 0, "beta", "high", 900);
+    // beta is told to come when the window is free again; what frees then is owed to it.
+    bench.host.advance_millis(40_000);
+    for size in 0..12 {
+        let id = super::chat_by(&mut bench, 0, "beta", "high", 900 + size);
+        check_denial(&mut bench, id, "exhausted");
         bench.host.end(id);
     }
-    bench.host.advance_millis(60_500);
+    bench.host.advance_millis(21_200);
     let mut seen = Vec::new();
-    for size in 0..30 {
+    for size in 0..14 {
         let id = super::chat_by(&mut bench, 0, "acme", "low", 800 + size);
         if bench.verdict(id) == Verdict::Deny {
             let reason = bench.host.stream(id).client_header("x-backpressure-reason").unwrap_or_default();

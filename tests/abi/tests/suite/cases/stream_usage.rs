@@ -1,8 +1,7 @@
 //! What the figures in a stream mean.
 
 use abi_host::case::{Answer, Bench, Verdict, case_bytes, field_post, play};
-use abi_host::stats::Kind;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{after_stream, client_bytes, sound};
 
@@ -74,14 +73,19 @@ fn case_use_shape() {
 /// An error inside a 200 stream frees the output that never came, and is heard as a signal of the upstream.
 #[test]
 fn case_use_error_event() {
+    let quiet =
+        |config: &mut Value| super::every_pool(config, |pool| pool["learn"]["pause_on_429"] = false.into());
     let early = case_bytes("USE-ERROR-EVENT.sse");
     let mut bench = Bench::new();
     let id = super::admitted_stream(&mut bench);
     bench.finish(id, &Answer::ok(SSE, early.clone()));
     assert_eq!(client_bytes(&mut bench, id), early);
-    assert!(bench.host.world.borrow().stats.sum(Kind::Counter, &["upstream_throttled"]) >= 1);
-    // While the pool waits for its upstream nothing can be probed; what was charged shows after the pause.
-    bench.host.advance_secs(50);
+    assert_eq!(bench.counted(&["upstream_throttled"]), 1);
+    assert!(bench.paused());
+    // While the pool waits for its upstream nothing can be probed: the charge is read where nothing pauses.
+    let mut bench = Bench::with(quiet);
+    let id = super::admitted_stream(&mut bench);
+    bench.finish(id, &Answer::ok(SSE, early));
     let used = bench.tpm_used();
     assert!((1..=30).contains(&used), "{used}: the input alone");
     sound(&bench);

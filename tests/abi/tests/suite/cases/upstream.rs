@@ -41,7 +41,10 @@ fn case_up_date() {
         sound(&bench);
         let got = told(&bench).unwrap_or_else(|| panic!("{value:?} pauses nothing"));
         match wanted {
-            Some(wanted) => assert!((wanted - 1_000.0..=wanted + 5_000.0).contains(&got), "{value:?}: {got}"),
+            // A re-opening pool lets few calls through at first, so the first caller may be told a little more.
+            Some(wanted) => {
+                assert!((wanted - 1_000.0..=wanted + 12_000.0).contains(&got), "{value:?}: {got}")
+            }
             None => assert!((1.0..=59_000.0).contains(&got), "{value:?}: {got}"),
         }
     }
