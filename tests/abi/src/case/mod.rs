@@ -8,6 +8,7 @@ mod probe;
 mod script;
 
 pub use bench::{Answer, Bench, Verdict, bench_config, chat_body, field_post};
+pub use expect::INSTRUCTIONS_PER_MILLI;
 pub use files::{HttpFile, case_bytes, case_http, case_path, expand_repeats};
 pub use player::{Player, Report, play};
 pub use probe::Probe;

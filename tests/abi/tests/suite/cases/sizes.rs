@@ -1,7 +1,7 @@
 //! Large bodies.
 
 use abi_host::Options;
-use abi_host::case::{Bench, Player, Verdict, field_post, play};
+use abi_host::case::{Bench, INSTRUCTIONS_PER_MILLI, Player, Verdict, field_post, play};
 use abi_host::module::metered_filter;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn case_size_cpu() {
         let id = bench.send(field_post("/v1/chat/completions"), body.as_bytes());
         assert_eq!(bench.verdict(id), Verdict::Admit, "{shape}");
         let run = bench.host.vm(0).instructions() - before;
-        assert!(run < 15_000_000, "{shape}: {run} instructions for {} bytes", body.len());
+        assert!(run < 5 * INSTRUCTIONS_PER_MILLI, "{shape}: {run} instructions for {} bytes", body.len());
         spent.push(run);
     }
     assert!(spent[1] < spent[3] * 3, "{spent:?}");
