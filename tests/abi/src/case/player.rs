@@ -85,8 +85,13 @@ impl Player {
     }
 
     /// Plays a case and demands that every expectation holds.
-    pub fn play(mut self, name: &str) -> Self {
-        self.run(Script::case(name));
+    pub fn play(self, name: &str) -> Self {
+        self.play_script(name, Script::case(name))
+    }
+
+    /// Plays a script that was changed, under the name of its case.
+    pub fn play_script(mut self, name: &str, script: Script) -> Self {
+        self.run(script);
         assert!(self.report.checked > 0, "{name} expects nothing");
         assert!(self.report.failures.is_empty(), "{name}: {:#?}", self.report.failures);
         self

@@ -88,6 +88,15 @@ impl Script {
         }
     }
 
+    /// Lets every loop run at most `most` times.
+    #[must_use]
+    pub fn shortened(mut self, most: u64) -> Self {
+        for source in &mut self.sources {
+            source.count = source.count.min(most);
+        }
+        self
+    }
+
     /// Most workers that a loop asks for.
     pub fn workers(&self) -> usize {
         self.sources.iter().map(|source| source.workers).max().unwrap_or(1)
