@@ -4,6 +4,7 @@ pub mod anomaly;
 pub mod log_field;
 pub mod log_limit;
 pub mod metrics;
+pub mod mood;
 pub mod status;
 
 pub use anomaly::Anomaly;

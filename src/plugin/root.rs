@@ -11,11 +11,11 @@ use super::http::Call;
 use super::meters::Gauge;
 use super::worker::{self, Worker};
 use crate::config;
+use crate::hash::hash64;
 use crate::session::{Plan, Verdict};
 use crate::units::{Resource, Timestamp};
 
 const ERROR: u32 = 4;
-const INFO: u32 = 2;
 
 /// Tick while nothing waits: gauges and learned sizes are brought up to date.
 const SLOW_TICK_MILLIS: u32 = 500;
@@ -99,6 +99,7 @@ impl Root {
             else {
                 continue;
             };
+            worker.note_mood(pool, &summary);
             meters.gauge(pool, Gauge::InFlight, summary.in_flight.into());
             meters.gauge(pool, Gauge::Booked, summary.booked.into());
             meters.gauge(pool, Gauge::Fairness, summary.jain_permille.into());
@@ -128,7 +129,9 @@ impl RootContext for Root {
                 let worker = Rc::new(Worker::new(plan, self.id));
                 worker.set_tick(SLOW_TICK_MILLIS);
                 join_generations(&worker);
-                host::log(INFO, &format!("backpressure: configured {} pools", worker.plan.pools.len()));
+                let digest = hash64(0, &text).to_le_bytes();
+                let line = format!("backpressure: configured, pools: {}", worker.plan.pools.len());
+                worker::log_change("bp.log.configured", &digest, &line);
                 self.worker = Some(worker);
                 true
             }

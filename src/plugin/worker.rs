@@ -7,9 +7,13 @@ use super::host;
 use super::meters::Meters;
 use super::parking::Parking;
 use super::shared::HostStore;
+use crate::gate::{Expected, SharedStore as _, Summary};
+use crate::observe::mood::Mood;
 use crate::session::suggestions::Suggestions;
 use crate::session::{Env, Gatekeeper, Plan};
 use crate::units::Timestamp;
+
+const INFO: u32 = 2;
 
 /// See the module.
 #[derive(Debug)]
@@ -23,6 +27,20 @@ pub(super) struct Worker {
     pub(super) meters: RefCell<Meters>,
     /// Pools that a newer configuration speaks for.
     superseded: RefCell<Vec<bool>>,
+    /// State of each pool as last seen here.
+    moods: RefCell<Vec<Mood>>,
+}
+
+/// Writes a line unless some worker already did so for this value of `key`. Best effort: when the host fails, silence.
+pub(super) fn log_change(key: &str, value: &[u8], line: &str) {
+    let mut known = Vec::new();
+    let Ok(cas) = HostStore.get(key, &mut known) else { return };
+    if cas.is_some() && known == value {
+        return;
+    }
+    if HostStore.put(key, value, cas.map_or(Expected::Absent, Expected::Is)).is_ok() {
+        host::log(INFO, line);
+    }
 }
 
 /// The host's clock as a moment.
@@ -40,6 +58,7 @@ impl Worker {
             suggestions: RefCell::new(Suggestions::new(&plan)),
             meters: RefCell::new(Meters::new(Rc::clone(&plan))),
             superseded: RefCell::new(vec![false; plan.pools.len()]),
+            moods: RefCell::new(vec![Mood::Whole; plan.pools.len()]),
             plan,
         }
     }
@@ -53,6 +72,17 @@ impl Worker {
             for (pool, flag) in self.plan.config.pools.iter().zip(superseded.iter_mut()) {
                 *flag |= newer.config.pools.iter().any(|other| other.name == pool.name);
             }
+        }
+    }
+
+    /// Logs when a pool was paused, lowered or made whole since it was last looked at; once for all workers.
+    pub(super) fn note_mood(&self, pool: usize, summary: &Summary) {
+        let mood = Mood::of(summary);
+        let Ok(mut moods) = self.moods.try_borrow_mut() else { return };
+        let (Some(last), Some(config)) = (moods.get_mut(pool), self.plan.config.pools.get(pool)) else { return };
+        if core::mem::replace(last, mood) != mood {
+            let key = format!("bp.log.pool.{}", config.name);
+            log_change(&key, &[mood.code()], &mood.line(&config.name, summary));
         }
     }
 

@@ -15,7 +15,7 @@ pub const PAGE: &str = concat!(
 );
 
 /// SHA-256 of the inline script, base64, as the policy below names it.
-pub const SCRIPT_HASH: &str = "LQTOf6ht25uA/eX30fhjVWepp5voCftzYRsz4c0yoAU=";
+pub const SCRIPT_HASH: &str = "xCZvQwbV2cqgU05R6n2FemYC1Bnru9ldG4d0OfPL1DA=";
 /// SHA-256 of the inline style, base64.
 pub const STYLE_HASH: &str = "o0mC4xBm2NeVRIf89UApvWa8BlL95QtlHPaoRab4LnU=";
 

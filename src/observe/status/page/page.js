@@ -48,7 +48,7 @@ function pool(p) {
     h("h3", {}, "Shares of those that wait"),
     p.flows.length ? table("Shares in " + p.name, [...who, ["Waiting", "n", f => number(f.waiting)],
       ["Entitled", "n", f => share(f.entitled_permille)], ["Received", "n", f => share(f.received_permille)],
-      ["", "b w", f => bar(f.received_permille, f.entitled_permille)]], p.flows) : h("p", { class: "soft" }, "Nothing waits."),
+      ["Compared", "b w", f => bar(f.received_permille, f.entitled_permille)]], p.flows) : h("p", { class: "soft" }, "Nothing waits."),
     p.returns.length ? h("details", p.returns.length > 10 ? {} : { open: "" },
       h("summary", {}, "Next returns: " + p.returns.length + (p.booked > p.returns.length ? " of " + number(p.booked) : "")),
       table("Next returns to " + p.name, [...who, ["Due in", "n", r => span(r.in_ms)]], p.returns)) : null);
