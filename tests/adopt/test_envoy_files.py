@@ -62,7 +62,7 @@ class Running:
 
     def __enter__(self):
         self.process.start()
-        wait_until(lambda: answers(self.port) or not self.process.alive(), 30, "Envoy")
+        wait_until(lambda: answers(self.port) or not self.process.alive(), 60, "Envoy")
         assert self.process.alive(), self.process.text()
         return self
 

@@ -190,7 +190,8 @@ class Envoy:
     def admin(self, path, method="GET"):
         request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}{path}", method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as response:
+            # Envoy answers nothing while it compiles the module.
+            with urllib.request.urlopen(request, timeout=60) as response:
                 return response.read().decode()
         except urllib.error.HTTPError as error:
             return error.read().decode()
