@@ -44,7 +44,7 @@ fn snapshot(worker: &Rc<Worker>) -> Snapshot {
         let read =
             worker.step(now, |env| env.gate.summary(env.store, index, build::MOST_FLOWS, now)).flatten();
         pools.push(match read {
-            Some((summary, standings)) => build::pool(config, &pool.name, &summary, &standings, parked),
+            Some((summary, standings)) => build::pool(config, pool, &summary, &standings, parked),
             None => PoolView { parked, ..PoolView::unreadable(&pool.name, &pool.limits) },
         });
     }

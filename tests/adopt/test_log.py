@@ -4,7 +4,7 @@ import re
 
 import pytest
 from busy import CONFIG, Busy
-from harness import wasm_filter
+from harness import Listener, wasm_filter
 from harness.processes import wait_until
 
 
@@ -29,14 +29,18 @@ def test_a_pause_and_its_end_are_one_line_each(busy):
 def test_a_reload_is_one_line(busy):
     before = len(lines(busy, "backpressure: configured"))
     assert before == 1
-    assert busy.envoy.reload([wasm_filter({**CONFIG, "cas_attempts": 9})])
+    assert busy.envoy.put("ingress", Listener([wasm_filter({**CONFIG, "cas_attempts": 9})], port=busy.envoy.port))
     wait_until(lambda: len(lines(busy, "backpressure: configured")) > before, 20, "line of the reload")
     assert len(lines(busy, "backpressure: configured")) == before + 1
 
 
 def test_calls_are_not_logged(busy):
-    passed = busy.envoy.metric("requests", decision="admitted")
-    wait_until(lambda: busy.envoy.metric("requests", decision="admitted") > passed + 20, 30, "calls")
+    def admitted():
+        return sum(value for (name, labels), value in busy.envoy.prometheus("backpressure_requests").items()
+                   if ("decision", "admitted") in labels)
+
+    passed = admitted()
+    wait_until(lambda: admitted() > passed + 20, 30, "calls")
     ours = lines(busy, "backpressure: ")
     known = r"configured, pools|pool \w+: (paused|runs|whole)|held back"
     assert [line for line in ours if not re.search(known, line)] == []

@@ -36,7 +36,7 @@ def test_json_tells_what_the_gate_knows(busy):
     pool = status["pools"][0]
     assert status["mode"] == "enforce"
     assert [limit["resource"] for limit in pool["limits"]] == ["requests", "tokens", "concurrency"]
-    assert all(0 <= limit["remaining"] <= limit["limit"] for limit in pool["limits"])
+    assert all(0 <= limit["remaining"] <= limit["at_once"] <= limit["limit"] for limit in pool["limits"])
     assert {flow["tenant"] for flow in pool["flows"]} <= {"acme", "beta", "other"}
     assert sum(flow["entitled_permille"] for flow in pool["flows"]) <= 1000
     waits = [entry["in_ms"] for entry in pool["returns"]]

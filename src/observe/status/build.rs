@@ -1,9 +1,9 @@
 //! From what the gate tells of a pool to what the page shows of it.
 
-use crate::config::{ClassId, Config};
+use crate::config::{ClassId, Config, Pool};
 use crate::gate::{Flow, Standings, Summary, TenantKey};
 use crate::identity::{DEFAULT_TENANT, DEFAULT_TENANT_NAME, OTHER_TENANTS_NAME};
-use crate::units::Resource;
+use crate::units::{Resource, Span};
 
 use super::{FlowView, LimitView, MOST_ROWS, PoolView, ReturnView};
 
@@ -11,11 +11,11 @@ use super::{FlowView, LimitView, MOST_ROWS, PoolView, ReturnView};
 pub const MOST_FLOWS: usize = 1_024;
 
 /// Shows one pool. `parked`: calls held inside Envoy.
-pub fn pool(config: &Config, name: &str, summary: &Summary, standings: &Standings, parked: u64) -> PoolView {
+pub fn pool(config: &Config, pool: &Pool, summary: &Summary, standings: &Standings, parked: u64) -> PoolView {
     PoolView {
-        name: name.to_owned(),
+        name: pool.name.clone(),
         readable: true,
-        limits: limits(standings),
+        limits: limits(standings, pool.burst),
         scale_permille: summary.scale_permille,
         paused_ms: summary.paused.map(|span| span.as_millis_ceil()),
         in_flight: summary.in_flight.into(),
@@ -28,14 +28,18 @@ pub fn pool(config: &Config, name: &str, summary: &Summary, standings: &Standing
     }
 }
 
-fn limits(standings: &Standings) -> Vec<LimitView> {
+fn limits(standings: &Standings, burst: Span) -> Vec<LimitView> {
+    let minute = Span::from_secs(60).as_micros();
     Resource::ALL
         .into_iter()
         .filter_map(|resource| {
             let standing = (*standings.get(resource))?;
+            let part = standing.limit.saturating_mul(burst.as_micros()).checked_div(minute).unwrap_or(0);
+            let at_once = if resource == Resource::Concurrency { standing.limit } else { part };
             Some(LimitView {
                 resource,
                 limit: standing.limit,
+                at_once: at_once.max(standing.remaining).max(1),
                 remaining: standing.remaining,
                 reset_ms: standing.reset.as_millis_ceil(),
             })

@@ -94,6 +94,7 @@ fn pool(writer: &mut Writer, pool: &PoolView) {
 fn limit(writer: &mut Writer, limit: &LimitView) {
     writer.string("resource", limit.resource.name());
     writer.plain("limit", limit.limit);
+    writer.plain("at_once", limit.at_once);
     writer.plain("remaining", limit.remaining);
     writer.plain("reset_ms", limit.reset_ms);
 }

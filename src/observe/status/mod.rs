@@ -22,7 +22,9 @@ pub struct LimitView {
     pub resource: Resource,
     /// As configured: per minute, or slots.
     pub limit: u64,
-    /// What could be taken now.
+    /// The most that may be taken at once, after idling: the burst of a limit per minute, or all slots.
+    pub at_once: u64,
+    /// What could be taken now, at most [`Self::at_once`].
     pub remaining: u64,
     /// Until all of it is there again if nobody takes any, ms.
     pub reset_ms: u64,
@@ -128,7 +130,7 @@ impl PoolView {
             .into_iter()
             .filter_map(|resource| {
                 let limit = (*limits.get(resource))?;
-                Some(LimitView { resource, limit, remaining: 0, reset_ms: 0 })
+                Some(LimitView { resource, limit, at_once: limit, remaining: 0, reset_ms: 0 })
             })
             .collect();
         Self {

@@ -15,7 +15,7 @@ pub const PAGE: &str = concat!(
 );
 
 /// SHA-256 of the inline script, base64, as the policy below names it.
-pub const SCRIPT_HASH: &str = "xCZvQwbV2cqgU05R6n2FemYC1Bnru9ldG4d0OfPL1DA=";
+pub const SCRIPT_HASH: &str = "+V0ljU27PlSQPPrsbw+6FhDnjZFkZqNbxzJo6A4G0oI=";
 /// SHA-256 of the inline style, base64.
 pub const STYLE_HASH: &str = "o0mC4xBm2NeVRIf89UApvWa8BlL95QtlHPaoRab4LnU=";
 

@@ -45,7 +45,7 @@ fn json_says_everything_whatever_the_names_hold() {
     let pool = &value["pools"][0];
     assert_eq!(
         pool["limits"][0],
-        serde_json::json!({"resource":"requests","limit":60,"remaining":0,"reset_ms":0})
+        serde_json::json!({"resource":"requests","limit":60,"at_once":60,"remaining":0,"reset_ms":0})
     );
     assert_eq!(pool["flows"][0]["tenant"], "a\"c\\me\n");
     assert_eq!(pool["returns"][0]["in_ms"], 900);
@@ -180,7 +180,7 @@ fn tenants_that_the_configuration_does_not_name_are_shown_as_one() {
         scale_permille: 1_000,
         ..Default::default()
     };
-    let view = build::pool(&config, "p", &summary, &PerResource::from_fn(|_| None), 0);
+    let view = build::pool(&config, &config.pools[0], &summary, &PerResource::from_fn(|_| None), 0);
     let rows: Vec<_> =
         view.flows.iter().map(|flow| (flow.tenant.as_str(), flow.waiting, flow.entitled_permille)).collect();
     assert_eq!(rows, [("other", 4, 600), ("acme", 2, 300)]);
@@ -200,7 +200,7 @@ fn an_idle_pool_shows_its_limits_whole() {
     let ledger = crate::gate::ledger::Ledger::new(now);
     let standings = crate::gate::standing::standings(&ledger, &policy, now);
     let summary = crate::gate::standing::summary(&ledger, &policy, now, build::MOST_FLOWS);
-    let view = build::pool(&config, "p", &summary, &standings, 0);
+    let view = build::pool(&config, &config.pools[0], &summary, &standings, 0);
     let limits: Vec<_> =
         view.limits.iter().map(|limit| (limit.resource.name(), limit.limit, limit.remaining)).collect();
     assert_eq!(limits, [("requests", 10, 10), ("concurrency", 2, 2)]);

@@ -34,7 +34,7 @@ function table(label, columns, rows) {
 const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
 const who = [["Class", "", row => row.class], ["Tenant", "", row => row.tenant]];
 function pool(p) {
-  const used = l => l.limit - Math.min(l.limit, l.remaining);
+  const used = l => l.at_once - Math.min(l.at_once, l.remaining);
   return h("section", { "aria-label": "Pool " + p.name }, h("h2", {}, p.name),
     p.readable ? null : h("p", { class: "note bad" }, "The ledger of this pool cannot be read. Calls pass and are charged later."),
     p.paused_ms === null ? null : h("p", { class: "note" }, "Paused by the provider for another " + span(p.paused_ms) + "."),
@@ -43,8 +43,8 @@ function pool(p) {
       fact("Fairness", p.flows.length > 1 ? (p.fairness_permille / 1000).toFixed(3) : "\u2013"), fact("Mean duration", span(p.mean_duration_ms))),
     h("h3", {}, "Limits"),
     table("Limits of " + p.name, [
-      ["Resource", "", l => words(l.resource)], ["In use", "b", l => bar(used(l) * 1000 / l.limit)],
-      ["Used", "n", l => number(used(l))], ["Limit", "n", l => number(l.limit)], ["Whole in", "n w", l => span(l.reset_ms)]], p.limits),
+      ["Resource", "", l => words(l.resource)], ["In use", "b", l => bar(used(l) * 1000 / l.at_once)],
+      ["Left now", "n", l => number(l.remaining)], ["At once", "n w", l => number(l.at_once)], ["Limit", "n", l => number(l.limit)], ["Whole in", "n w", l => span(l.reset_ms)]], p.limits),
     h("h3", {}, "Shares of those that wait"),
     p.flows.length ? table("Shares in " + p.name, [...who, ["Waiting", "n", f => number(f.waiting)],
       ["Entitled", "n", f => share(f.entitled_permille)], ["Received", "n", f => share(f.received_permille)],
