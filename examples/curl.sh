@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Twelve calls at once; curl obeys retry-after. One line for each: status, tries, seconds.
+# Twelve calls at once; curl obeys retry-after. One line for each: status and seconds.
 set -euo pipefail
 gate=${GATE_URL:-http://127.0.0.1:10000}
 
 call() {
-  curl --silent --output /dev/null --retry 8 --retry-max-time 120 \
-    --write-out "call $1: %{http_code}, %{num_retries} retries, %{time_total} s\n" \
+  curl --silent --output /dev/null --retry 8 \
+    --write-out "call $1: %{http_code} after %{time_total} s\n" \
     --header 'content-type: application/json' --header 'x-tenant: acme' --header 'x-priority: high' \
     --data "{\"model\": \"m-chat\", \"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Name knot number $1.\"}]}" \
     "$gate/v1/chat/completions"
