@@ -140,7 +140,7 @@ static SAMPLES: [Sample; 28] = [
 fn load(file: &str) -> Vec<u8> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/requests");
     let read = |ending: &str| std::fs::read(format!("{folder}/{file}.req.{ending}"));
-    read("json").or_else(|_| read("multipart")).unwrap_or_else(|_| panic!("sample {file} is missing"))
+    read("json").or_else(|_| read("multipart")).expect(file)
 }
 
 #[test]

@@ -1,0 +1,34 @@
+//! Measures the text estimator against real tokenizers, and fits it.
+//!
+//! ```text
+//! tools/accuracy/corpus.py                         # once: builds target/accuracy/corpus
+//! cargo run --release -p accuracy                  # error per kind of text, over the test part
+//! cargo run --release -p accuracy -- --fit         # fits on the fit part, rewrites src/cost/text/weights.rs
+//! cargo run --release -p accuracy -- --count FILE  # what each tokenizer and the estimate say for one file
+//! ```
+#![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::expect_used)]
+
+mod corpus;
+mod fit;
+mod report;
+
+use envoy_backpressure::cost::text::{Family, llm_tokens};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--count", file] => {
+            let text = std::fs::read_to_string(file).expect("a readable text file");
+            let exact = corpus::Tokenizers::new().count(&text);
+            println!("o200k {} (estimate {})", exact[0], llm_tokens(text.as_bytes(), Family::O200k));
+            println!("cl100k {} (estimate {})", exact[1], llm_tokens(text.as_bytes(), Family::Cl100k));
+        }
+        ["--fit"] => {
+            let documents = corpus::load("fit");
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/cost/text/weights.rs");
+            std::fs::write(path, fit::source(&documents)).expect("weights.rs is writable");
+            println!("wrote {path}; run again to see the figures");
+        }
+        _ => report::print(&corpus::load("test")),
+    }
+}

@@ -1,0 +1,92 @@
+//! The table of errors.
+
+use crate::corpus::Document;
+use envoy_backpressure::cost::text::{Family, llm_tokens};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Kinds that the contract names; the others are reported for information.
+const NAMED: &[&str] = &[
+    "en",
+    "python",
+    "javascript",
+    "typescript",
+    "java",
+    "go",
+    "rust",
+    "json",
+    "tools",
+    "zh",
+    "ja",
+    "ko",
+    "ru",
+    "ar",
+    "hi",
+    "th",
+    "emoji",
+    "base64",
+];
+
+#[derive(Default)]
+struct Errors {
+    documents: f64,
+    absolute: f64,
+    signed: f64,
+    worst: f64,
+}
+
+impl Errors {
+    fn add(&mut self, error: f64) {
+        self.documents += 1.0;
+        self.absolute += error.abs();
+        self.signed += error;
+        if error.abs() > self.worst.abs() {
+            self.worst = error;
+        }
+    }
+
+    fn cells(&self) -> String {
+        let percent = |sum: f64| 100.0 * sum / self.documents;
+        format!("{:5.1} {:+6.1} {:+6.1}", percent(self.absolute), percent(self.signed), 100.0 * self.worst)
+    }
+}
+
+/// Prints, for each kind and family, the mean absolute error, the bias and the worst document, in per cent.
+pub(crate) fn print(documents: &[Document]) {
+    let mut kinds: BTreeMap<(bool, &str), [Errors; 4]> = BTreeMap::new();
+    let mut named: [Errors; 4] = Default::default();
+    for document in documents {
+        let is_named = NAMED.contains(&document.kind.as_str());
+        let row = kinds.entry((!is_named, &document.kind)).or_default();
+        for (at, family) in Family::ALL.into_iter().enumerate() {
+            let exact = document.exact[at] as f64;
+            let error = (llm_tokens(document.text.as_bytes(), family) as f64 - exact) / exact;
+            row[at].add(error);
+            if is_named {
+                named[at].add(error);
+            }
+        }
+    }
+    println!(
+        "{:12} {:>4}   {}",
+        "", "docs", "o200k: mean bias worst |  cl100k              |  Claude <= 4.6       |  Claude >= 4.7"
+    );
+    let line = |name: &str, row: &[Errors; 4]| {
+        let cells: Vec<String> = row.iter().map(Errors::cells).collect();
+        println!("{name:12} {:4}   {}", row[0].documents, cells.join("  | "));
+    };
+    for ((_, kind), row) in &kinds {
+        line(kind, row);
+    }
+    line("named kinds", &named);
+    let bytes: usize = documents.iter().map(|document| document.text.len()).sum();
+    let start = Instant::now();
+    let mut sum = 0;
+    for _ in 0..20 {
+        for document in documents {
+            sum += llm_tokens(document.text.as_bytes(), Family::O200k);
+        }
+    }
+    let rate = (20 * bytes) as f64 / start.elapsed().as_secs_f64() / 1e6;
+    println!("{} documents, {} KB, {sum} counted, {rate:.0} MB/s native", documents.len(), bytes / 1_000);
+}
