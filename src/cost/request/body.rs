@@ -1,16 +1,13 @@
 //! What the scanner's events mean in a request body.
 
 use super::fields::{self, Mode};
-use super::files::{self, Files, Found};
+use super::files::Files;
 use super::start::Start;
+use super::strings::{HEAD, Sink};
 use super::{MODEL_BYTES, number};
 use crate::cost::dialect::{Dialect, Endpoint, Names, Operation, Row};
 use crate::cost::json::{Container, Literal, Path, Visitor};
-use crate::cost::media::{Detail, Format, Reader};
 use crate::cost::text::{Counts, Family};
-
-/// Bytes of a string looked at to tell what it is. Long enough for `data:` with a media type and parameters.
-const HEAD: usize = 96;
 
 /// Places of one row that hold numbers of a kind; the longest list has 7.
 const PLACES: usize = 8;
@@ -25,51 +22,37 @@ const CLAUDE_TOOLS: u64 = 400;
 /// OpenAI's frame around the tools.
 const OTHER_TOOLS: u64 = 9;
 
-/// What the string at hand is.
-enum Sink {
-    /// Between strings.
-    None,
-    Ignore,
-    /// Its head is being collected.
-    Undecided,
-    Text,
-    Model,
-    Detail,
-    /// Base64 of what its place says is of this format.
-    File(Box<Reader>, Format),
-}
-
 /// The visitor.
 pub(super) struct Body {
-    row: &'static Row,
-    operation: Operation,
-    path: Path,
-    is_object: bool,
-    model: Start<MODEL_BYTES>,
-    stream: Option<bool>,
-    include_usage: bool,
-    caps: [Option<u64>; PLACES],
-    copies: [Option<u64>; PLACES],
+    pub(super) row: &'static Row,
+    pub(super) operation: Operation,
+    pub(super) path: Path,
+    pub(super) is_object: bool,
+    pub(super) model: Start<MODEL_BYTES>,
+    pub(super) stream: Option<bool>,
+    pub(super) include_usage: bool,
+    pub(super) caps: [Option<u64>; PLACES],
+    pub(super) copies: [Option<u64>; PLACES],
     /// LLM-token ids.
-    ids: u64,
-    prompts: u64,
-    messages: u64,
-    tools: bool,
-    counts: Counts,
+    pub(super) ids: u64,
+    pub(super) prompts: u64,
+    pub(super) messages: u64,
+    pub(super) tools: bool,
+    pub(super) counts: Counts,
     /// Mode of the member at the root, and of the present place.
-    mode_at_root: Mode,
-    mode: Mode,
+    pub(super) mode_at_root: Mode,
+    pub(super) mode: Mode,
     /// Inside prose, the depth from which values are JSON.
-    json_from: Option<usize>,
+    pub(super) json_from: Option<usize>,
     /// Inside prose, the depth from which values are hidden.
-    hidden_from: Option<usize>,
+    pub(super) hidden_from: Option<usize>,
     /// The next JSON value follows another.
-    comma: bool,
+    pub(super) comma: bool,
     /// A part of the present name was seen.
-    key_open: bool,
-    sink: Sink,
-    head: Start<HEAD>,
-    files: Files,
+    pub(super) key_open: bool,
+    pub(super) sink: Sink,
+    pub(super) head: Start<HEAD>,
+    pub(super) files: Files,
 }
 
 impl Body {
@@ -174,12 +157,12 @@ impl Body {
         .max(1)
     }
 
-    fn is_json(&self) -> bool {
+    pub(super) fn is_json(&self) -> bool {
         self.hidden_from.is_none() && (self.mode == Mode::Json || self.json_from.is_some())
     }
 
     /// Emits what stands before a JSON value or name.
-    fn json_gap(&mut self) {
+    pub(super) fn json_gap(&mut self) {
         if self.comma {
             self.counts.feed(b",");
         }
@@ -206,87 +189,9 @@ impl Body {
     }
 
     /// Names the value at hand by its member, in an array by the array's member.
-    fn place(&self) -> &[u8] {
+    pub(super) fn place(&self) -> &[u8] {
         let last = self.path.last_name();
         last.or_else(|| self.path.name(self.path.depth().checked_sub(2)?)).unwrap_or_default()
-    }
-
-    /// A string begins: what may it be?
-    fn open_string(&mut self) -> Sink {
-        if self.path.is(&["model"]) {
-            self.model = Start::new();
-            return Sink::Model;
-        }
-        if self.operation == Operation::Completions && self.path.is(&["prompt", "*"]) {
-            self.prompts = self.prompts.saturating_add(1);
-        }
-        if self.mode == Mode::Skip || self.hidden_from.is_some() {
-            return Sink::Ignore;
-        }
-        self.head = Start::new();
-        if self.is_json() {
-            self.json_gap();
-            self.counts.feed(b"\"");
-        } else if self.place() == b"detail" {
-            return Sink::Detail;
-        } else if self.path.last_name().is_some_and(fields::is_opaque) {
-            return Sink::Ignore;
-        }
-        Sink::Undecided
-    }
-
-    /// Tells by its head what the string is, and hands the head on.
-    fn decide(&mut self, head: &[u8]) {
-        let holder =
-            self.path.depth().checked_sub(2).and_then(|level| self.path.name(level)).unwrap_or_default();
-        let found = files::recognise(head, self.place(), holder, self.is_json());
-        self.sink = match found {
-            Found::Text => {
-                self.counts.feed(head);
-                Sink::Text
-            }
-            Found::Opaque => Sink::Ignore,
-            Found::Referred(item) => {
-                self.files.add(item, self.path.depth());
-                Sink::Ignore
-            }
-            Found::Base64 { start, expected } => {
-                let mut reader = Box::<Reader>::default();
-                reader.feed(head.get(start..).unwrap_or_default());
-                Sink::File(reader, expected)
-            }
-        };
-    }
-
-    fn part(&mut self, part: &[u8]) {
-        match &mut self.sink {
-            Sink::None | Sink::Ignore | Sink::Undecided => {}
-            Sink::Text => self.counts.feed(part),
-            Sink::Model => {
-                self.model.fill(part);
-            }
-            Sink::Detail => {
-                self.head.fill(part);
-            }
-            Sink::File(reader, _) => reader.feed(part),
-        }
-    }
-
-    fn close_string(&mut self) {
-        match std::mem::replace(&mut self.sink, Sink::None) {
-            Sink::File(reader, expected) => {
-                self.files.bytes = self.files.bytes.saturating_add(reader.length());
-                self.files.add(reader.item(expected), self.path.depth());
-            }
-            Sink::Detail => self.files.detail(Detail::of(self.head.bytes()), self.path.depth()),
-            Sink::Model | Sink::None | Sink::Ignore | Sink::Undecided | Sink::Text => {}
-        }
-        if self.is_json() {
-            self.counts.feed(b"\"");
-            self.comma = true;
-        } else {
-            self.counts.cut();
-        }
     }
 }
 
@@ -372,28 +277,7 @@ impl Visitor for Body {
     }
 
     fn string(&mut self, part: &[u8], last: bool) {
-        if matches!(self.sink, Sink::None) {
-            self.sink = self.open_string();
-        }
-        let mut rest = part;
-        if matches!(self.sink, Sink::Undecided) {
-            if self.head.is_empty() && (last || part.len() >= HEAD) {
-                self.decide(part);
-                rest = &[];
-            } else {
-                rest = self.head.fill(part);
-                if last || self.head.is_full() {
-                    let head = std::mem::replace(&mut self.head, Start::new());
-                    self.decide(head.bytes());
-                }
-            }
-        }
-        if !rest.is_empty() {
-            self.part(rest);
-        }
-        if last {
-            self.close_string();
-        }
+        self.string_part(part, last);
     }
 
     fn number(&mut self, text: &[u8]) {

@@ -15,6 +15,7 @@ mod multipart;
 mod number;
 mod reader;
 mod start;
+mod strings;
 
 pub use inject::inject_stream_usage;
 pub use reader::RequestReader;

@@ -1,1 +1,272 @@
+#![allow(clippy::arithmetic_side_effects)]
 
+use super::{BodySeen, RequestFacts, RequestReader, read_request};
+use crate::cost::dialect::{Endpoint, classify};
+
+fn endpoint(path: &str) -> Endpoint {
+    classify(path.as_bytes(), None).unwrap()
+}
+
+fn read(path: &str, body: &str) -> RequestFacts {
+    read_request(&endpoint(path), body.as_bytes(), BodySeen::Complete)
+}
+
+fn chat(body: &str) -> RequestFacts {
+    read("/v1/chat/completions", body)
+}
+
+fn message(text: &str) -> String {
+    format!(
+        "{{\"model\":\"m-chat\",\"max_tokens\":1,\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]}}"
+    )
+}
+
+#[test]
+fn decoys_below_the_top_level_change_nothing() {
+    let facts = chat(
+        r#"{"metadata":{"model":"m-cheap","max_tokens":1,"stream":true},
+        "messages":[{"role":"user","content":"\"max_tokens\": 1, \"model\": \"m-cheap\"","model":"m-cheap","n":7}],
+        "tools":[{"function":{"parameters":{"properties":{"max_tokens":{"default":1},"model":{"const":"x"}}}}}],
+        "extra_body":[{"max_tokens":99999}], "model":"m-chat","max_tokens":9000}"#,
+    );
+    assert_eq!(facts.model.as_deref(), Some("m-chat"));
+    assert_eq!((facts.declared_output, facts.answers, facts.streams), (Some(9_000), 1, false));
+}
+
+#[test]
+fn the_largest_of_several_caps_counts() {
+    for body in [
+        r#"{"max_tokens":1,"max_completion_tokens":10000}"#,
+        r#"{"max_completion_tokens":10000,"max_tokens":1}"#,
+        r#"{"max_output_tokens":10000,"max_tokens":"20000"}"#,
+        r#"{"max_tokens":7,"max_tokens":10000,"max_completion_tokens":null}"#,
+    ] {
+        assert_eq!(chat(body).declared_output, Some(10_000), "{body}");
+    }
+}
+
+#[test]
+fn caps_that_make_no_sense_are_none() {
+    for cap in ["null", "-1", "1.5", "\"9\"", "1e30", "99999999999999999999", "[9]", "{\"x\":9}", "true"] {
+        assert_eq!(chat(&format!("{{\"max_tokens\":{cap}}}")).declared_output, None, "{cap}");
+    }
+    assert_eq!(chat(r#"{"max_tokens":0}"#).declared_output, Some(0));
+    assert_eq!(chat(r#"{"max_tokens":5,"max_tokens":null}"#).declared_output, None);
+    assert_eq!(read("/api/chat", r#"{"options":{"num_predict":-1}}"#).declared_output, None);
+}
+
+#[test]
+fn copies_and_prompts_multiply() {
+    assert_eq!(chat(r#"{"n":3,"max_tokens":10}"#).declared_output, Some(30));
+    assert_eq!(chat(r#"{"n":0,"max_tokens":10}"#).declared_output, Some(10));
+    assert_eq!(chat(r#"{"n":-5,"max_tokens":10}"#).declared_output, Some(10));
+    assert_eq!(chat(r#"{"n":1e99,"max_tokens":10}"#).declared_output, Some(10));
+    let completions = |body: &str| read("/v1/completions", body);
+    assert_eq!(
+        completions(r#"{"prompt":["a","b"],"n":2,"best_of":3,"max_tokens":20}"#).declared_output,
+        Some(120)
+    );
+    assert_eq!(completions(r#"{"prompt":"a","max_tokens":20}"#).declared_output, Some(20));
+    let facts = completions(r#"{"prompt":[[1,22,333],[4,5]],"max_tokens":20}"#);
+    assert_eq!((facts.declared_output, facts.input_llm_tokens), (Some(40), 5));
+    let facts = completions(r#"{"prompt":[1,2,3,4],"max_tokens":20}"#);
+    assert_eq!((facts.declared_output, facts.input_llm_tokens), (Some(20), 4));
+}
+
+#[test]
+fn only_a_true_stream_flag_streams() {
+    assert!(chat(r#"{"stream":true}"#).streams);
+    for body in
+        [r#"{"stream":"true"}"#, r#"{"stream":1}"#, r#"{"stream":null}"#, r#"{"stream":true,"stream":false}"#]
+    {
+        assert!(!chat(body).streams, "{body}");
+    }
+    assert!(read("/api/chat", "{}").streams);
+    assert!(!read("/api/chat", r#"{"stream":false}"#).streams);
+    assert!(read("/v1beta/models/m:streamGenerateContent", r#"{"stream":false}"#).streams);
+    assert!(chat(r#"{"stream_options":{"include_usage":true}}"#).usage_requested);
+    assert!(
+        !chat(r#"{"stream_options":{"include_usage":false},"x":{"include_usage":true}}"#).usage_requested
+    );
+}
+
+#[test]
+fn model_names_are_taken_as_they_are() {
+    for model in [
+        "openrouter/google/gemini-flash-1.5",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "anthropic.claude-3:0",
+        "ft:gpt-4o:org::id",
+        "gpt-4o@2024-08-06",
+    ] {
+        assert_eq!(chat(&format!("{{\"model\":\"{model}\"}}")).model.as_deref(), Some(model));
+    }
+    assert_eq!(chat(r#"{"mod\u0065l":"\u006d"}"#).model.as_deref(), Some("m"));
+    assert_eq!(chat(r#"{"model":"a","model":null}"#).model, None);
+    assert_eq!(chat(r#"{"model":""}"#).model, None);
+    assert_eq!(
+        chat(&format!("{{\"model\":\"{}\"}}", "m".repeat(9_999))).model.map(|model| model.len()),
+        Some(256)
+    );
+    let azure = "/openai/deployments/d/chat/completions";
+    assert_eq!(read(azure, "{}").model.as_deref(), Some("d"));
+    assert_eq!(read(azure, r#"{"model":"b"}"#).model.as_deref(), Some("b"));
+}
+
+#[test]
+fn scripts_of_three_bytes_are_not_counted_by_bytes() {
+    for character in ["中", "カ", "한"] {
+        let tokens = chat(&message(&character.repeat(2_000))).input_llm_tokens;
+        assert!((1_200..=4_000).contains(&tokens), "{character}: {tokens}");
+    }
+    let english = "The harbour master keeps a book of every boat that comes in at night. ".repeat(86);
+    let tokens = chat(&message(&english)).input_llm_tokens;
+    assert!((1_200..=1_500).contains(&tokens), "{tokens}");
+}
+
+#[test]
+fn tools_are_counted_as_json() {
+    let tool = format!(
+        r#"{{"type":"function","function":{{"name":"tool","description":"{}","parameters":{{"type":"object",
+        "properties":{{"p":{{"type":"string","description":"{}"}}}}}}}}}}"#,
+        "Looks the boat up in the register. ".repeat(20),
+        "Name of the boat, as painted. ".repeat(20)
+    );
+    let tools = vec![tool; 40].join(",");
+    let body = format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}],\"tools\":[{tools}]}}");
+    let tokens = chat(&body).input_llm_tokens;
+    let words = body.len() as u64;
+    assert!((words / 7..=words / 4).contains(&tokens), "{tokens} of {words} bytes");
+}
+
+#[test]
+fn pictures_cost_a_bounded_amount() {
+    let picture = |url: &str| {
+        chat(&format!(
+            "{{\"model\":\"m-chat\",\"messages\":[{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\
+             \"text\":\"what is this\"}},{{\"type\":\"image_url\",\"image_url\":{{\"url\":\"{url}\"}}}}]}}]}}"
+        ))
+        .input_llm_tokens
+    };
+    let inline = picture(&format!("data:image/png;base64,{}", "A".repeat(2_550_000)));
+    assert!((85..=2_100).contains(&inline), "{inline}");
+    assert_eq!(picture("https://cdn.example/quay.jpg"), inline);
+}
+
+#[test]
+fn a_prefix_that_ends_in_a_picture_takes_the_rest_for_picture() {
+    let body = format!(
+        "{{\"model\":\"m-chat\",\"messages\":[{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":\"what is this\"}},\
+         {{\"type\":\"image_url\",\"image_url\":{{\"url\":\"data:image/png;base64,{}\"}}}}]}}]}}",
+        "A".repeat(2_550_000)
+    );
+    let seen = BodySeen::Prefix { declared_len: Some(body.len() as u64) };
+    let facts = read_request(&endpoint("/v1/chat/completions"), &body.as_bytes()[..262_144], seen);
+    assert!((85..=2_100).contains(&facts.input_llm_tokens), "{}", facts.input_llm_tokens);
+    assert_eq!(facts.model.as_deref(), Some("m-chat"));
+}
+
+#[test]
+fn opaque_strings_are_not_text() {
+    let blob = "QUJD".repeat(5_000);
+    for part in [
+        format!(r#"{{"type":"thinking","thinking":"x","signature":"{blob}"}}"#),
+        format!(r#"{{"type":"redacted_thinking","data":"{blob}"}}"#),
+        format!(r#"{{"type":"reasoning","encrypted_content":"{blob}"}}"#),
+    ] {
+        let body = format!("{{\"messages\":[{{\"role\":\"assistant\",\"content\":[{part}]}}]}}");
+        let tokens = read("/v1/messages", &body).input_llm_tokens;
+        assert!(tokens < 30, "{tokens}: {}", &part[..40]);
+    }
+    // A plain-text document has its text in the same member that holds base64 elsewhere.
+    let text = "A boat came in at night. ".repeat(100);
+    let body = format!(
+        r#"{{"messages":[{{"content":[{{"type":"document","source":{{"type":"text","media_type":"text/plain","data":"{text}"}}}}]}}]}}"#
+    );
+    let tokens = read("/v1/messages", &body).input_llm_tokens;
+    assert!(tokens > 500, "{tokens}");
+}
+
+#[test]
+fn unreadable_bodies_cost_a_floor_and_tell_nothing() {
+    let bodies: [&[u8]; 13] = [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"42",
+        b"\"x\"",
+        b"{\"model\":\"m\",\"messages\":[{\"content\":\"cut he",
+        b"\0\0\0\0",
+        b"model=m&x=1",
+        b"{\"model\":\"m\"} trailing",
+        b"{\"model\":\"m\"}{}",
+        b"\x1f\x8b\x08\0",
+        b"\x28\xb5\x2f\xfd",
+    ];
+    for body in bodies {
+        let facts = read_request(&endpoint("/v1/chat/completions"), body, BodySeen::Complete);
+        assert!(!facts.readable, "{}", String::from_utf8_lossy(body));
+        assert_eq!((facts.model, facts.declared_output), (None, None));
+        assert_eq!(facts.input_llm_tokens, (body.len() as u64 / 4).max(1));
+    }
+    let facts = read_request(&endpoint("/model/m/converse"), b"?", BodySeen::Complete);
+    assert_eq!((facts.readable, facts.model.as_deref(), facts.streams), (false, Some("m"), false));
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let facts = chat("\u{feff}{\"model\":\"m-chat\",\"max_tokens\":9000}");
+    assert_eq!((facts.readable, facts.declared_output), (true, Some(9_000)));
+}
+
+#[test]
+fn nothing_is_free() {
+    assert!(read("/v1/embeddings", r#"{"model":"m","input":""}"#).input_llm_tokens >= 1);
+    assert!(chat(r#"{"messages":[{"role":"user","content":""}],"max_tokens":0}"#).input_llm_tokens >= 1);
+    assert!(chat("{}").input_llm_tokens >= 1);
+}
+
+#[test]
+fn a_prefix_costs_at_least_what_the_whole_does() {
+    let text = "The harbour master keeps a book of every boat that comes in at night. ".repeat(18_000);
+    let body = message(&text);
+    let whole = chat(&body);
+    for cut in [1_000, 16_384, 262_144] {
+        let seen = BodySeen::Prefix { declared_len: Some(body.len() as u64) };
+        let facts = read_request(&endpoint("/v1/chat/completions"), &body.as_bytes()[..cut], seen);
+        let tokens = facts.input_llm_tokens;
+        assert!(tokens >= whole.input_llm_tokens, "{tokens} < {}", whole.input_llm_tokens);
+        assert!(tokens <= whole.input_llm_tokens * 12 / 10, "{tokens}");
+        assert!(facts.seen_llm_tokens < tokens);
+    }
+}
+
+#[test]
+fn a_reader_may_be_asked_again_as_more_arrives() {
+    let body = message(&"word ".repeat(10_000));
+    let mut reader = RequestReader::new(&endpoint("/v1/chat/completions"));
+    let mut last = 0;
+    for piece in body.as_bytes().chunks(4_096) {
+        reader.feed(piece);
+        let seen = reader.facts(BodySeen::Prefix { declared_len: None }).input_llm_tokens;
+        assert!(seen >= last);
+        last = seen;
+    }
+    assert_eq!(reader.facts(BodySeen::Complete), chat(&body));
+}
+
+#[test]
+fn escapes_count_decoded() {
+    let plain = chat(&message(&"漢字".repeat(500)));
+    let escaped = chat(&message(&"\\u6f22\\u5b57".repeat(500)));
+    assert_eq!(plain, escaped);
+}
+
+#[test]
+fn deep_nesting_still_counts() {
+    let body =
+        format!("{{\"messages\":[{}\"{}\"{}]}}", "[".repeat(5_000), "word ".repeat(1_000), "]".repeat(5_000));
+    let tokens = chat(&body).input_llm_tokens;
+    assert!(tokens > 900, "{tokens}");
+}

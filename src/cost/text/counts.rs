@@ -1,51 +1,31 @@
 //! The one pass over the text.
 
-use super::kind::{CLASSES, Class, KINDS, Kind, LENGTHS, script};
+use super::kind::{CLASSES, KINDS, Kind, LENGTHS, MARK, START, STEPS, script};
 
-/// What the run at hand consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Run {
-    /// Nothing yet: at the start of a text.
-    None,
-    Lower,
-    /// One capital, then lower case.
-    Capital,
-    Upper,
-    Digit,
-    Mark,
-    Blank,
-    Line,
-    Script(Kind),
-}
+/// Cells per kind in memory: a power of two, so that a masked index needs no bounds check.
+const STRIDE: usize = 32;
+const CELLS: usize = 2_048;
 
-/// What stood before the run at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
-    /// White space, or nothing.
-    Space,
-    /// Punctuation.
-    Mark,
-    /// A letter or digit.
-    Letter,
-}
-
-/// Runs of a text by kind and length. Fixed size, about 2 KiB.
+/// Characters of a text by kind of run and place in the run. Fixed size, 8 KiB.
+///
+/// A character counts in the cell of its run's kind at its place in the run. So a cell holds how many runs of the
+/// kind are at least that long, and its weight is what the character at that place adds to a run. No run has to be
+/// closed, which makes the pass free of unpredictable branches.
 ///
 /// Texts are fed in parts of any size; [`Counts::cut`] ends one text, so that the next does not continue its last
 /// word.
 #[derive(Clone, Debug)]
 pub struct Counts {
-    cells: [u32; KINDS * LENGTHS],
-    run: Run,
-    before: Before,
-    len: u32,
-    /// First mark of a run of marks.
-    first: u8,
-    /// All marks of the run were equal so far.
-    same: bool,
+    cells: [u32; CELLS],
+    /// A [`Kind`] or [`START`].
+    state: u8,
+    /// Place of the last character in its run, from 0, at most `LENGTHS - 1`.
+    place: u8,
+    /// The byte before.
+    previous: u8,
     /// First byte of a character whose second byte has not come yet; 0 = none.
     lead: u8,
-    any: bool,
+    bytes: u64,
 }
 
 impl Default for Counts {
@@ -57,174 +37,91 @@ impl Default for Counts {
 impl Counts {
     /// Nothing counted.
     pub const fn new() -> Self {
-        Self {
-            cells: [0; KINDS * LENGTHS],
-            run: Run::None,
-            before: Before::Space,
-            len: 0,
-            first: 0,
-            same: false,
-            lead: 0,
-            any: false,
-        }
+        Self { cells: [0; CELLS], state: START, place: 0, previous: 0, lead: 0, bytes: 0 }
     }
 
-    /// No byte was ever fed.
-    pub const fn is_empty(&self) -> bool {
-        !self.any
+    /// Bytes fed.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
-    /// The counts, [`LENGTHS`] cells for each [`Kind`]. Call [`Counts::cut`] before.
-    pub const fn cells(&self) -> &[u32; KINDS * LENGTHS] {
-        &self.cells
+    /// The counts of a kind by place in the run.
+    pub fn row(&self, kind: usize) -> &[u32; LENGTHS] {
+        let (rows, _) = self.cells.as_chunks::<STRIDE>();
+        rows.get(kind).and_then(|row| row.first_chunk()).unwrap_or(&[0; LENGTHS])
+    }
+
+    /// All rows, by [`Kind`].
+    pub fn rows(&self) -> impl Iterator<Item = &[u32; LENGTHS]> {
+        (0..KINDS).map(|kind| self.row(kind))
     }
 
     /// Ends the present text.
     pub fn cut(&mut self) {
         if self.lead != 0 {
-            self.lead = 0;
-            self.switch(Run::Script(Kind::Odd));
+            self.character(Kind::Odd);
         }
-        self.close();
-        self.run = Run::None;
-        self.before = Before::Space;
-        self.len = 0;
+        self.state = START;
+        self.place = 0;
+        self.previous = 0;
+        self.lead = 0;
     }
 
     /// Counts a part of a text.
     pub fn feed(&mut self, part: &[u8]) {
-        if part.is_empty() {
-            return;
-        }
-        self.any = true;
-        let mut bytes = part.iter();
-        while let Some(&byte) = bytes.next() {
-            match CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Odd) {
-                Class::Lower => {
-                    match self.run {
-                        Run::Lower | Run::Capital => self.len = self.len.wrapping_add(1),
-                        Run::Upper if self.len == 1 => {
-                            self.run = Run::Capital;
-                            self.len = 2;
-                        }
-                        Run::Upper => self.split_capital(),
-                        _ => self.switch(Run::Lower),
-                    }
-                    // The bulk of most texts: the rest of a lower-case word.
-                    let rest = bytes.as_slice();
-                    let word = rest.iter().position(|next| !next.is_ascii_lowercase()).unwrap_or(rest.len());
-                    self.len = self.len.wrapping_add(u32::try_from(word).unwrap_or_default());
-                    bytes = rest.get(word..).unwrap_or_default().iter();
+        self.bytes = self.bytes.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX));
+        let (mut state, mut place, mut previous) =
+            (u16::from(self.state) << 4, usize::from(self.place), self.previous);
+        for &byte in part {
+            if byte < 0x80 {
+                let class = CLASSES.get(usize::from(byte)).copied().unwrap_or_default();
+                // Sets bit 0 of the class when a mark comes again.
+                let class = class | (u8::from(byte == previous) & (class >> MARK.trailing_zeros()));
+                previous = byte;
+                let step = STEPS.get(usize::from((state & 0x3f0) | u16::from(class & 15))).copied();
+                let step = step.unwrap_or_default();
+                let goes_on = usize::from(step & 1);
+                place = place.wrapping_add(1).min(LENGTHS.wrapping_sub(1)) & 0_usize.wrapping_sub(goes_on);
+                state = step & 0x3f0;
+                let cell = ((usize::from(state) << 1) | place) & CELLS.wrapping_sub(1);
+                if let Some(count) = self.cells.get_mut(cell) {
+                    *count = count.wrapping_add(1);
                 }
-                Class::Upper => self.extend(Run::Upper),
-                Class::Digit => self.extend(Run::Digit),
-                Class::Blank => self.extend(Run::Blank),
-                Class::Line => self.extend(Run::Line),
-                Class::Mark => self.mark(byte),
-                Class::Lead => self.lead = byte,
-                Class::Follow if self.lead != 0 => self.character(byte),
-                Class::Follow => {}
-                Class::Odd => self.extend(Run::Script(Kind::Odd)),
+            } else if byte >= 0xc0 {
+                self.lead = byte;
+            } else if self.lead != 0 {
+                (self.state, self.place) = ((state >> 4) as u8, place as u8);
+                self.character(script(self.lead, byte));
+                self.lead = 0;
+                (state, place, previous) = (u16::from(self.state) << 4, usize::from(self.place), byte);
             }
         }
+        (self.state, self.place, self.previous) = ((state >> 4) as u8, place as u8, previous);
     }
 
-    #[inline(always)]
-    fn extend(&mut self, run: Run) {
-        if self.run == run {
-            self.len = self.len.wrapping_add(1);
+    /// Counts a character that is not ASCII.
+    #[inline]
+    fn character(&mut self, kind: Kind) {
+        let mut next = kind as u8;
+        if matches!(kind, Kind::Accent | Kind::AccentFar) {
+            // A letter with a diacritic goes on with its word, and counts once more for what it adds.
+            self.count(kind as u8, 0);
+            let step = STEPS.get(usize::from(self.state & 0x3f) << 4).copied().unwrap_or_default();
+            next = (step >> 4) as u8;
+            self.place = if step & 1 == 1 { self.place.saturating_add(1) } else { 0 };
         } else {
-            self.switch(run);
+            self.place = if self.state == next { self.place.saturating_add(1) } else { 0 };
         }
-    }
-
-    fn mark(&mut self, byte: u8) {
-        if self.run == Run::Mark {
-            self.len = self.len.wrapping_add(1);
-            self.same &= byte == self.first;
-        } else {
-            self.switch(Run::Mark);
-            self.first = byte;
-            self.same = true;
-        }
-    }
-
-    /// `HTTPServer`: the last capital belongs to the word that follows.
-    fn split_capital(&mut self) {
-        self.len = self.len.saturating_sub(1);
-        self.switch(Run::Capital);
-        self.len = 2;
-    }
-
-    fn character(&mut self, second: u8) {
-        let kind = script(self.lead, second);
-        self.lead = 0;
-        if kind != Kind::Accent {
-            self.extend(Run::Script(kind));
-            return;
-        }
-        // A letter with a diacritic goes on with its word, and is counted once more for what it adds.
-        self.add(Kind::Accent, 1);
-        match self.run {
-            Run::Lower | Run::Capital => self.len = self.len.wrapping_add(1),
-            Run::Upper if self.len == 1 => {
-                self.run = Run::Capital;
-                self.len = 2;
-            }
-            Run::Upper => self.len = self.len.wrapping_add(1),
-            _ => self.switch(Run::Lower),
-        }
-    }
-
-    /// Closes the run at hand and starts another of length one.
-    fn switch(&mut self, run: Run) {
-        self.close();
-        self.before = match self.run {
-            Run::None | Run::Blank | Run::Line => Before::Space,
-            Run::Mark | Run::Script(Kind::Typographic | Kind::Wide | Kind::Symbol) => Before::Mark,
-            _ => Before::Letter,
-        };
-        self.run = run;
-        self.len = 1;
-    }
-
-    fn close(&mut self) {
-        let kind = match (self.run, self.before) {
-            (Run::None, _) => return,
-            (Run::Lower, Before::Space) => Kind::Lower,
-            (Run::Lower, Before::Mark) => Kind::LowerInner,
-            (Run::Lower, Before::Letter) => Kind::LowerGlued,
-            (Run::Capital, Before::Space) => Kind::Capital,
-            (Run::Capital, Before::Mark) => Kind::CapitalInner,
-            (Run::Capital, Before::Letter) => Kind::CapitalGlued,
-            (Run::Upper, Before::Space) => Kind::Upper,
-            (Run::Upper, Before::Mark) => Kind::UpperInner,
-            (Run::Upper, Before::Letter) => Kind::UpperGlued,
-            (Run::Digit, Before::Space) => Kind::DigitsSpaced,
-            (Run::Digit, _) => Kind::Digits,
-            (Run::Mark, _) if self.same && self.len >= 3 => Kind::Ruler,
-            (Run::Mark, Before::Space) => Kind::MarksSpaced,
-            (Run::Mark, _) => Kind::Marks,
-            // A single blank belongs to what follows.
-            (Run::Blank, _) if self.len == 1 => return,
-            (Run::Blank, _) => Kind::Blanks,
-            (Run::Line, _) => Kind::Lines,
-            (Run::Script(kind), _) => kind,
-        };
-        self.add(kind, self.len);
+        self.place = self.place.min(LENGTHS.wrapping_sub(1) as u8);
+        self.state = next;
+        self.count(next, self.place);
     }
 
     #[inline]
-    fn add(&mut self, kind: Kind, len: u32) {
-        let (row, _) = self.cells.as_chunks_mut::<LENGTHS>();
-        let Some(row) = row.get_mut(kind as usize) else { return };
-        let last = u32::try_from(LENGTHS.saturating_sub(2)).unwrap_or_default();
-        let cell = len.saturating_sub(1).min(last);
-        if let Some(count) = row.get_mut(usize::try_from(cell).unwrap_or_default()) {
+    fn count(&mut self, state: u8, place: u8) {
+        let cell = ((usize::from(state) << 5) | usize::from(place)) & CELLS.wrapping_sub(1);
+        if let Some(count) = self.cells.get_mut(cell) {
             *count = count.wrapping_add(1);
-        }
-        if let Some(beyond) = row.last_mut() {
-            *beyond = beyond.wrapping_add(len.saturating_sub(last.saturating_add(1)));
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A tokenizer's vocabulary does not fit into the module and its merging does not fit into the time. What does fit
 //! is what a byte-pair tokenizer does first: cut the text into runs (words, digits, punctuation, white space, other
-//! scripts). [`Counts`] counts runs by kind and length in one pass; the estimate is their sum, each weighted by what
-//! such a run costs on average under a tokenizer [`Family`]. The weights are fitted on real tokenizers by
+//! scripts). [`Counts`] counts characters by the kind of their run and their place in it, in one pass; the estimate
+//! is their sum, each weighted by what such a character adds on average under a tokenizer [`Family`]. The weights are fitted on real tokenizers by
 //! `tools/accuracy`; figures in `docs/accuracy.md`.
 //!
 //! Counting does not depend on the family, because the model's name may come after megabytes of text.
@@ -17,14 +17,18 @@ pub use counts::Counts;
 pub use family::Family;
 pub use kind::{KINDS, Kind, LENGTHS};
 
+/// A byte-pair tokenizer has no pieces longer than this that are made of varied text; the floor of every estimate.
+const BYTES_AT_MOST: u64 = 128;
+
 impl Counts {
     /// LLM tokens of everything counted, rounded up; 0 only when nothing was counted.
     pub fn llm_tokens(&self, family: Family) -> u64 {
-        let weights = weights::of(family);
-        let sum = self.cells().iter().zip(weights.iter().flatten()).fold(0_u64, |sum, (count, weight)| {
-            sum.saturating_add(u64::from(*count).saturating_mul(u64::from(*weight)))
+        let sum = self.rows().zip(weights::of(family)).fold(0_u64, |sum, (counts, weights)| {
+            counts.iter().zip(weights).fold(sum, |sum, (count, weight)| {
+                sum.saturating_add(u64::from(*count).saturating_mul(u64::from(*weight)))
+            })
         });
-        if self.is_empty() { 0 } else { sum.div_ceil(weights::ONE).max(1) }
+        sum.div_ceil(weights::ONE).max(self.bytes().div_ceil(BYTES_AT_MOST))
     }
 }
 

@@ -2,17 +2,18 @@
 
 use super::{Counts, Family, KINDS, Kind, LENGTHS, llm_tokens};
 
-fn cells(parts: &[&[u8]]) -> [u32; KINDS * LENGTHS] {
+fn rows(parts: &[&[u8]]) -> Vec<[u32; LENGTHS]> {
     let mut counts = Counts::new();
     for part in parts {
         counts.feed(part);
     }
     counts.cut();
-    *counts.cells()
+    counts.rows().copied().collect()
 }
 
+/// How many runs of the kind are at least `len` long.
 fn count(text: &str, kind: Kind, len: usize) -> u32 {
-    cells(&[text.as_bytes()])[kind as usize * LENGTHS + len - 1]
+    rows(&[text.as_bytes()])[kind as usize][len - 1]
 }
 
 const MIXED: &str = "The quick_brown fox: HTTPServer42 getValue()  \n\n\tprix élevé, Straße; Привет мир «да» 漢字かな\
@@ -20,30 +21,41 @@ const MIXED: &str = "The quick_brown fox: HTTPServer42 getValue()  \n\n\tprix é
 
 #[test]
 fn runs_are_told_apart() {
-    assert_eq!(count("foo bar", Kind::Lower, 3), 2);
-    assert_eq!(count("foo(bar)", Kind::LowerInner, 3), 1);
-    assert_eq!(count("getValue", Kind::CapitalGlued, 5), 1);
-    assert_eq!(count("HTTPServer", Kind::Upper, 4), 1);
-    assert_eq!(count("HTTPServer", Kind::CapitalGlued, 6), 1);
-    assert_eq!(count(" 123", Kind::DigitsSpaced, 3), 1);
-    assert_eq!(count("x123", Kind::Digits, 3), 1);
-    assert_eq!(count("====", Kind::Ruler, 4), 1);
-    assert_eq!(count("a ==> b", Kind::MarksSpaced, 3), 1);
-    assert_eq!(count("a\n\nb", Kind::Lines, 2), 1);
-    assert_eq!(count("a    b", Kind::Blanks, 4), 1);
-    assert_eq!(count("漢字", Kind::Han, 2), 1);
-    assert_eq!(count("élevé", Kind::Accent, 1), 2);
-    assert_eq!(count("élevé", Kind::Lower, 5), 1);
-    assert_eq!(count("😀", Kind::Emoji, 1), 1);
+    for (text, kind, len, expected) in [
+        ("foo bar", Kind::Lower, 3, 2),
+        ("foo bar", Kind::Lower, 4, 0),
+        ("foo(bar)", Kind::LowerInner, 3, 1),
+        ("a1b", Kind::LowerGlued, 1, 1),
+        ("getValue", Kind::FirstGlued, 1, 1),
+        ("getValue", Kind::CapitalGlued, 5, 1),
+        ("Value", Kind::Capital, 5, 1),
+        ("HTTPServer", Kind::Upper, 5, 1),
+        ("HTTPServer", Kind::CapitalGlued, 5, 1),
+        (" 123", Kind::DigitsSpaced, 3, 1),
+        ("x123", Kind::Digits, 3, 1),
+        ("====", Kind::Same, 4, 1),
+        ("a ==> b", Kind::MarksSpaced, 1, 1),
+        ("a ==> b", Kind::Marks, 3, 1),
+        ("a\n\nb", Kind::Line, 2, 1),
+        ("a    b", Kind::Blank, 4, 1),
+        ("漢字", Kind::Han, 2, 1),
+        ("élevé", Kind::Accent, 1, 2),
+        ("élevé", Kind::Lower, 5, 1),
+        ("😀", Kind::Emoji, 1, 1),
+    ] {
+        assert_eq!(count(text, kind, len), expected, "{text} {kind:?}");
+    }
+    assert_eq!(count(&"a".repeat(40), Kind::Lower, LENGTHS), 24);
+    assert_eq!(rows(&[]).len(), KINDS);
 }
 
 #[test]
 fn every_split_counts_the_same() {
     let bytes = MIXED.as_bytes();
-    let whole = cells(&[bytes]);
+    let whole = rows(&[bytes]);
     for at in 0..=bytes.len() {
         let (left, right) = bytes.split_at(at);
-        assert_eq!(cells(&[left, right]), whole, "split at {at}");
+        assert_eq!(rows(&[left, right]), whole, "split at {at}");
     }
 }
 
@@ -64,5 +76,5 @@ fn texts_do_not_run_into_each_other() {
         counts.feed(b"ab");
         counts.cut();
     }
-    assert_eq!(counts.cells()[Kind::Lower as usize * LENGTHS + 1], 3);
+    assert_eq!(counts.row(Kind::Lower as usize)[1], 3);
 }

@@ -1,4 +1,4 @@
-//! Least squares on relative errors: weights not below zero, close to a rule of thumb where the corpus says little,
+//! Least squares on relative errors: weights within bounds, close to a rule of thumb where the corpus says little,
 //! and smooth over the lengths of one kind.
 
 use crate::corpus::Document;
@@ -8,34 +8,60 @@ use std::fmt::Write;
 
 const CELLS: usize = KINDS * LENGTHS;
 /// How much a cell's distance from the rule of thumb weighs, against the mean squared relative error of a kind.
-const TO_THUMB: f64 = 2e-6;
-/// How much the bend of weights over neighbouring lengths weighs.
-const TO_SMOOTH: f64 = 4e-5;
-const ROUNDS: usize = 3_000;
+const TO_THUMB: f64 = 4e-5;
+/// How much the bend of weights over neighbouring places weighs.
+const TO_SMOOTH: f64 = 2e-4;
+const ROUNDS: usize = 1_000;
 
-/// What a run costs by rule of thumb, before fitting.
-fn thumb(kind: usize, cell: usize) -> f64 {
-    let len = (cell + 1) as f64;
+/// What a character adds by rule of thumb, and the least and most that a fit may make of it.
+///
+/// The bounds are what byte-pair tokenizers do by construction (a word after a blank is at least one piece, a single
+/// blank belongs to it, digits go by three), so that texts unlike the corpus are not far off.
+fn thumb(kind: usize, cell: usize) -> [f64; 3] {
+    let place = cell + 1;
     let beyond = cell == LENGTHS - 1;
-    let per_character = |weight: f64| if beyond { weight } else { weight * len };
     let is = |first: Kind, last: Kind| (first as usize..=last as usize).contains(&kind);
-    if is(Kind::Lower, Kind::UpperGlued) {
-        if beyond { 0.3 } else { 0.9 + 0.13 * (len - 4.0).max(0.0) }
+    let spaced = [Kind::Lower, Kind::First, Kind::DigitsSpaced].iter().any(|spaced| *spaced as usize == kind);
+    if is(Kind::Lower, Kind::FirstGlued) && place == 1 {
+        if spaced { [1.0, 0.9, 1.3] } else { [0.8, 0.4, 1.5] }
+    } else if is(Kind::Lower, Kind::UpperGlued) {
+        match place {
+            _ if is(Kind::Upper, Kind::UpperGlued) => [0.35, 0.05, 0.8],
+            1..=4 => [0.02, 0.0, 0.6],
+            5..=8 => [0.07, 0.0, 0.6],
+            _ => [0.15, 0.05, 0.6],
+        }
     } else if is(Kind::Digits, Kind::DigitsSpaced) {
-        let spaced = f64::from(u8::from(kind == Kind::DigitsSpaced as usize));
-        if beyond { 1.0 / 3.0 } else { (len / 3.0).ceil() + spaced }
+        match place {
+            _ if beyond => [0.333, 0.32, 0.36],
+            1 if spaced => [1.9, 1.3, 2.1],
+            _ if place % 3 == 1 => [1.0, 0.9, 1.1],
+            _ => [0.01, 0.0, 0.1],
+        }
     } else if is(Kind::Marks, Kind::MarksSpaced) {
-        if beyond { 0.5 } else { 0.8 + 0.5 * (len - 1.0) }
-    } else if is(Kind::Ruler, Kind::Lines) {
-        if beyond { 0.02 } else { 1.0 }
+        if place == 1 { [0.8, 0.4, 1.2] } else { [0.45, 0.1, 1.2] }
+    } else if is(Kind::Same, Kind::Same) {
+        if place < 4 { [0.3, 0.0, 1.0] } else { [0.05, 0.02, 0.5] }
+    } else if is(Kind::Blank, Kind::Blank) {
+        match place {
+            1 => [0.02, 0.0, 0.1],
+            2 => [0.8, 0.3, 1.1],
+            _ => [0.02, 0.01, 0.2],
+        }
+    } else if is(Kind::Line, Kind::Line) {
+        if place == 1 { [0.7, 0.3, 1.1] } else { [0.1, 0.02, 0.5] }
     } else if is(Kind::Han, Kind::Hangul) || is(Kind::Wide, Kind::Kana) {
-        per_character(0.8)
+        if beyond { [0.8, 0.62, 1.4] } else { [0.8, 0.3, 1.8] }
     } else if is(Kind::Emoji, Kind::Astral) {
-        per_character(2.2)
+        [2.0, 0.8, 4.0]
     } else if is(Kind::Typographic, Kind::Symbol) || kind == Kind::Odd as usize {
-        per_character(1.0)
+        [1.0, 0.3, 3.0]
+    } else if is(Kind::Accent, Kind::AccentFar) {
+        [0.3, 0.0, 1.5]
+    } else if place == 1 {
+        [0.8, 0.3, 3.0]
     } else {
-        per_character(0.45)
+        [0.35, if beyond { 0.2 } else { 0.03 }, 2.5]
     }
 }
 
@@ -54,8 +80,8 @@ fn weights(documents: &[Document], family: usize) -> Vec<f64> {
         let exact = document.exact[family] as f64;
         let weight = 1.0 / per_kind[document.kind.as_str()];
         let row: Vec<(usize, f64)> = counts
-            .cells()
-            .iter()
+            .rows()
+            .flatten()
             .enumerate()
             .filter(|(_, count)| **count > 0)
             .map(|(cell, count)| (cell, f64::from(*count) / exact))
@@ -67,7 +93,8 @@ fn weights(documents: &[Document], family: usize) -> Vec<f64> {
             }
         }
     }
-    let start: Vec<f64> = (0..CELLS).map(|cell| thumb(cell / LENGTHS, cell % LENGTHS)).collect();
+    let rule: Vec<[f64; 3]> = (0..CELLS).map(|cell| thumb(cell / LENGTHS, cell % LENGTHS)).collect();
+    let start: Vec<f64> = rule.iter().map(|[start, ..]| *start).collect();
     for cell in 0..CELLS {
         square[cell * CELLS + cell] += TO_THUMB;
         linear[cell] += TO_THUMB * start[cell];
@@ -91,35 +118,53 @@ fn weights(documents: &[Document], family: usize) -> Vec<f64> {
         for cell in 0..CELLS {
             let row = &square[cell * CELLS..(cell + 1) * CELLS];
             let sum: f64 = row.iter().zip(&fitted).map(|(factor, weight)| factor * weight).sum();
-            fitted[cell] = (fitted[cell] + (linear[cell] - sum) / row[cell]).max(0.0);
+            fitted[cell] =
+                (fitted[cell] + (linear[cell] - sum) / row[cell]).clamp(rule[cell][1], rule[cell][2]);
         }
     }
     fitted
 }
 
-/// The source text of `weights.rs`.
-pub(crate) fn source(documents: &[Document]) -> String {
-    let mut text = String::from(
-        "//! What a run costs, per tokenizer family. Written by `cargo run --release -p accuracy -- --fit`.\n\n\
+/// Fitted weights of every family, in LLM tokens.
+pub(crate) struct Fit([Vec<f64>; 4]);
+
+impl Fit {
+    pub(crate) fn of(documents: &[Document]) -> Self {
+        Self([0, 1, 2, 3].map(|family| weights(documents, family)))
+    }
+
+    /// The estimate for a text, before rounding the weights.
+    pub(crate) fn estimate(&self, text: &str, family: usize) -> f64 {
+        let mut counts = Counts::new();
+        counts.feed(text.as_bytes());
+        counts.cut();
+        counts.rows().flatten().zip(&self.0[family]).map(|(count, weight)| f64::from(*count) * weight).sum()
+    }
+
+    /// The source text of `weights.rs`.
+    pub(crate) fn source(&self) -> String {
+        let mut text = String::from(
+            "//! What a character adds, per tokenizer family. Written by `cargo run --release -p accuracy -- --fit`.\n\n\
          use super::family::Family;\nuse super::kind::{KINDS, LENGTHS};\n\n\
          /// Weights are in 1/1024 of an LLM token.\npub(super) const ONE: u64 = 1_024;\n\n\
-         /// Rows by [`super::Kind`], columns by length; the last column is for each character beyond.\n\
+         /// Rows by [`super::Kind`], columns by place in the run; the last column is for each place beyond.\n\
          pub(super) type Weights = [[u16; LENGTHS]; KINDS];\n\n\
          /// The weights of a family.\npub(super) const fn of(family: Family) -> &'static Weights {\n    match family {\n\
          \x20       Family::O200k => &O200K,\n        Family::Cl100k => &CL100K,\n        Family::Claude => &CLAUDE,\n\
          \x20       Family::ClaudeDense => &CLAUDE_DENSE,\n    }\n}\n",
-    );
-    for (family, name) in ["O200K", "CL100K", "CLAUDE", "CLAUDE_DENSE"].iter().enumerate() {
-        let fitted = weights(documents, family);
-        let _ = write!(text, "\n#[rustfmt::skip]\nstatic {name}: Weights = [\n");
-        for row in fitted.chunks(LENGTHS) {
-            let cells: Vec<String> = row
-                .iter()
-                .map(|weight| ((weight * 1024.0).round().min(65_535.0) as u16).to_string())
-                .collect();
-            let _ = writeln!(text, "    [{}],", cells.join(", "));
+        );
+        for (family, name) in ["O200K", "CL100K", "CLAUDE", "CLAUDE_DENSE"].iter().enumerate() {
+            let fitted = &self.0[family];
+            let _ = write!(text, "\n#[rustfmt::skip]\nstatic {name}: Weights = [\n");
+            for row in fitted.chunks(LENGTHS) {
+                let cells: Vec<String> = row
+                    .iter()
+                    .map(|weight| ((weight * 1024.0).round().min(65_535.0) as u16).to_string())
+                    .collect();
+                let _ = writeln!(text, "    [{}],", cells.join(", "));
+            }
+            text.push_str("];\n");
         }
-        text.push_str("];\n");
+        text
     }
-    text
 }

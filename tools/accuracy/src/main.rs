@@ -24,11 +24,16 @@ fn main() {
             println!("cl100k {} (estimate {})", exact[1], llm_tokens(text.as_bytes(), Family::Cl100k));
         }
         ["--fit"] => {
-            let documents = corpus::load("fit");
+            let fit = fit::Fit::of(&corpus::load("fit"));
+            report::print(&corpus::load("test"), |text, family| fit.estimate(text, family));
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/cost/text/weights.rs");
-            std::fs::write(path, fit::source(&documents)).expect("weights.rs is writable");
-            println!("wrote {path}; run again to see the figures");
+            std::fs::write(path, fit.source()).expect("weights.rs is writable");
+            println!("wrote {path}");
         }
-        _ => report::print(&corpus::load("test")),
+        _ => {
+            let documents = corpus::load("test");
+            report::print(&documents, |text, family| llm_tokens(text.as_bytes(), Family::ALL[family]) as f64);
+            report::speed(&documents);
+        }
     }
 }
