@@ -108,6 +108,7 @@ impl Session {
         let ask =
             Ask { flow, cost, fingerprint, max_told: plan.config.max_retry_after, max_park, parked: false };
         let inject = pool.inject_stream_usage
+            && endpoint.takes_stream_options()
             && body_seen == BodySeen::Complete
             && !head.encoded
             && plan.config.hold_headers;

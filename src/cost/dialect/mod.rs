@@ -79,6 +79,14 @@ pub struct Endpoint {
     pub path_streams: Option<bool>,
 }
 
+impl Endpoint {
+    /// The body may ask for usage in a stream with `stream_options`; others refuse members they do not know.
+    pub const fn takes_stream_options(&self) -> bool {
+        matches!(self.shape, Dialect::OpenAi | Dialect::AzureOpenAi)
+            && matches!(self.operation, Operation::Chat | Operation::Completions)
+    }
+}
+
 /// A place in a body: member names from the root.
 pub(super) type Names = &'static [&'static str];
 

@@ -137,3 +137,19 @@ fn each_row_belongs_to_its_dialect() {
         assert!(!dialect.row().prose.is_empty() && !dialect.row().caps.is_empty());
     }
 }
+
+#[test]
+fn only_openai_bodies_take_stream_options() {
+    for (path, takes) in [
+        ("/v1/chat/completions", true),
+        ("/v1/completions", true),
+        ("/openai/deployments/d/chat/completions", true),
+        ("/v1/responses", false),
+        ("/v1/messages", false),
+        ("/v1/fim/completions", false),
+        ("/api/chat", false),
+        ("/model/m/converse-stream", false),
+    ] {
+        assert_eq!(classify(path.as_bytes(), None).unwrap().takes_stream_options(), takes, "{path}");
+    }
+}

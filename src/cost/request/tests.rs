@@ -232,7 +232,7 @@ fn a_prefix_costs_at_least_what_the_whole_does() {
     let text = "The harbour master keeps a book of every boat that comes in at night. ".repeat(18_000);
     let body = message(&text);
     let whole = chat(&body);
-    for cut in [1_000, 16_384, 262_144] {
+    for cut in [4_096, 16_384, 262_144] {
         let seen = BodySeen::Prefix { declared_len: Some(body.len() as u64) };
         let facts = read_request(&endpoint("/v1/chat/completions"), &body.as_bytes()[..cut], seen);
         let tokens = facts.input_llm_tokens;

@@ -2,11 +2,11 @@
 
 use super::kind::{CLASSES, KINDS, Kind, LENGTHS, MARK, START, STEPS, script};
 
-/// Cells per kind in memory: a power of two, so that a masked index needs no bounds check.
+/// Cells per kind in memory: a power of two, so that shifting finds a row.
 const STRIDE: usize = 32;
-const CELLS: usize = 2_048;
+const CELLS: usize = KINDS * STRIDE;
 
-/// Characters of a text by kind of run and place in the run. Fixed size, 8 KiB.
+/// Characters of a text by kind of run and place in the run. Fixed size, 5 KiB.
 ///
 /// A character counts in the cell of its run's kind at its place in the run. So a cell holds how many runs of the
 /// kind are at least that long, and its weight is what the character at that place adds to a run. No run has to be
@@ -83,7 +83,7 @@ impl Counts {
                 let goes_on = usize::from(step & 1);
                 place = place.wrapping_add(1).min(LENGTHS.wrapping_sub(1)) & 0_usize.wrapping_sub(goes_on);
                 state = step & 0x3f0;
-                let cell = ((usize::from(state) << 1) | place) & CELLS.wrapping_sub(1);
+                let cell = (usize::from(state) << 1) | place;
                 if let Some(count) = self.cells.get_mut(cell) {
                     *count = count.wrapping_add(1);
                 }
@@ -119,7 +119,7 @@ impl Counts {
 
     #[inline]
     fn count(&mut self, state: u8, place: u8) {
-        let cell = ((usize::from(state) << 5) | usize::from(place)) & CELLS.wrapping_sub(1);
+        let cell = (usize::from(state) << 5) | usize::from(place);
         if let Some(count) = self.cells.get_mut(cell) {
             *count = count.wrapping_add(1);
         }

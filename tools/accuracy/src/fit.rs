@@ -23,10 +23,11 @@ fn thumb(kind: usize, cell: usize) -> [f64; 3] {
     let is = |first: Kind, last: Kind| (first as usize..=last as usize).contains(&kind);
     let spaced = [Kind::Lower, Kind::First, Kind::DigitsSpaced].iter().any(|spaced| *spaced as usize == kind);
     if is(Kind::Lower, Kind::FirstGlued) && place == 1 {
-        if spaced { [1.0, 0.9, 1.3] } else { [0.8, 0.4, 1.5] }
+        if spaced { [1.0, 1.0, 1.3] } else { [0.8, 0.4, 1.5] }
     } else if is(Kind::Lower, Kind::UpperGlued) {
         match place {
             _ if is(Kind::Upper, Kind::UpperGlued) => [0.35, 0.05, 0.8],
+            _ if beyond => [0.15, 0.05, 0.35],
             1..=4 => [0.02, 0.0, 0.6],
             5..=8 => [0.07, 0.0, 0.6],
             _ => [0.15, 0.05, 0.6],
