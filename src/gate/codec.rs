@@ -122,24 +122,38 @@ fn decode_body(reader: &mut Reader<'_>) -> Option<Ledger> {
 
 fn encode_meter(meter: &Meter, out: &mut Vec<u8>) {
     put(out, meter.missing.to_le_bytes());
-    let ages = || (0..WINDOW_SLOTS).map(|age| (age, meter.slot(meter.head().wrapping_sub(age))));
-    let (mut filled, mut largest) = (0_u128, 0_u64);
+    let mut amounts = [0_u64; 128];
+    // Two halves, since shifting 128 bits costs a call on 32-bit targets.
+    let mut filled = [0_u64; 2];
+    let (mut count, mut largest) = (0_usize, 0_u64);
     if meter.used() > 0 {
-        for (age, amount) in ages() {
-            filled |= u128::from(amount > 0) << age;
-            largest |= amount;
+        let mut bit = 1_u64;
+        let mut half = 0_usize;
+        for amount in meter.newest_first() {
+            if amount > 0 {
+                if let (Some(slot), Some(bits)) = (amounts.get_mut(count), filled.get_mut(half)) {
+                    *slot = amount;
+                    *bits |= bit;
+                    count = count.saturating_add(1);
+                }
+                largest |= amount;
+            }
+            bit = bit.rotate_left(1);
+            half |= usize::from(bit == 1);
         }
     }
+    let amounts = amounts.get(..count).unwrap_or_default();
     let wide = u32::try_from(largest).is_err();
-    put(out, (filled | (u128::from(wide) << 127)).to_le_bytes());
-    if filled == 0 {
-        return;
-    }
-    for (_, amount) in ages().filter(|&(_, amount)| amount > 0) {
-        match (wide, u32::try_from(amount)) {
-            (false, Ok(amount)) => put(out, amount.to_le_bytes()),
-            _ => put(out, amount.to_le_bytes()),
+    let [low, high] = filled;
+    put(out, low.to_le_bytes());
+    put(out, (high | (u64::from(wide) << 63)).to_le_bytes());
+    if wide {
+        for amount in amounts {
+            put(out, amount.to_le_bytes());
         }
+    } else {
+        #[allow(clippy::cast_possible_truncation)]
+        out.extend(amounts.iter().flat_map(|amount| (*amount as u32).to_le_bytes()));
     }
 }
 
