@@ -31,7 +31,10 @@ impl Call {
     }
 
     fn step<T>(&self, step: impl FnOnce(&mut Session, &mut Env<'_>) -> T) -> Option<T> {
-        let now = worker::now().unwrap_or(Timestamp::EPOCH);
+        self.step_at(self.worker.now_or_last(), step)
+    }
+
+    fn step_at<T>(&self, now: Timestamp, step: impl FnOnce(&mut Session, &mut Env<'_>) -> T) -> Option<T> {
         let mut session = self.session.try_borrow_mut().ok()?;
         self.worker.step(now, |env| step(&mut session, env))
     }
@@ -46,7 +49,7 @@ impl Call {
             self.step(|session, env| session.fail_open(Anomaly::ClockMissing, env));
             return Action::Continue;
         };
-        match self.step(|session, env| session.decide(body, arrived, seen, env)) {
+        match self.step_at(now, |session, env| session.decide(body, arrived, seen, env)) {
             Some(verdict) => carry_out(&self.worker, &self.session, self.context, verdict, now, false),
             None => Action::Continue,
         }
@@ -59,6 +62,9 @@ impl Call {
 
     fn end(&self) {
         let before = self.phase();
+        if matches!(before, Phase::Passed | Phase::Answered | Phase::Settled) {
+            return;
+        }
         if let (Phase::Parked { due, .. }, Ok(session)) = (before, self.session.try_borrow())
             && let Some(pool) = session.pool()
         {

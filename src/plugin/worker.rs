@@ -22,6 +22,7 @@ pub(super) struct Worker {
     pub(super) root: u32,
     pub(super) parking: RefCell<Parking>,
     pub(super) tick_millis: Cell<u32>,
+    last_now: Cell<Timestamp>,
     gate: RefCell<Gatekeeper>,
     suggestions: RefCell<Suggestions>,
     pub(super) meters: RefCell<Meters>,
@@ -54,6 +55,7 @@ impl Worker {
             root,
             parking: RefCell::new(Parking::new(plan.pools.len())),
             tick_millis: Cell::new(0),
+            last_now: Cell::new(Timestamp::EPOCH),
             gate: RefCell::new(Gatekeeper::new(Rc::clone(&plan))),
             suggestions: RefCell::new(Suggestions::new(&plan)),
             meters: RefCell::new(Meters::new(Rc::clone(&plan))),
@@ -106,6 +108,13 @@ impl Worker {
             suggestions: &mut suggestions,
             recorder: &mut *meters,
         }))
+    }
+
+    /// The present moment; the last one known where the host gives none, so that an ending is never put into the past.
+    pub(super) fn now_or_last(&self) -> Timestamp {
+        let now = now().unwrap_or_else(|| self.last_now.get());
+        self.last_now.set(now);
+        now
     }
 
     /// Makes the next tick come after at most `millis` ms. The host restarts its timer at each call, so the period is
