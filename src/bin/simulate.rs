@@ -1,5 +1,6 @@
 //! `simulate [seed]`: plays the published loads against the gate and the baselines, prints the tables and writes the
 //! figures into `docs/figures/`. Ends with status 1 when a demanded figure is missed.
+//! `simulate <seed> <part of a name>`: plays the loads of that name against the rule on paper and the gate only.
 
 #[cfg(not(target_arch = "wasm32"))]
 fn main() -> std::io::Result<std::process::ExitCode> {
@@ -8,6 +9,18 @@ fn main() -> std::io::Result<std::process::ExitCode> {
     use std::process::ExitCode;
 
     let seed = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
+    if let Some(part) = std::env::args().nth(2) {
+        let mut all = loads::published();
+        all.extend(loads::further());
+        all.push(loads::abandoning(0.7));
+        for load in all.into_iter().filter(|load| load.name.contains(&part)) {
+            println!("{}", load.name);
+            for kind in [Kind::Paper, Kind::Gate, Kind::Strict] {
+                println!("  {}", kind.play(&load, seed).line());
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let runs = suite::published_runs(seed);
     let demands = suite::demands(&runs);
     let published = suite::against_published(&runs);
