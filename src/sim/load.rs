@@ -167,6 +167,8 @@ pub struct Load {
     pub script: Vec<(Span, Change)>,
     /// From when the figures are counted.
     pub measure_from: Span,
+    /// From when kept bookings are counted: the steady state.
+    pub steady_from: Span,
     /// End of the run.
     pub until: Span,
 }
@@ -188,6 +190,7 @@ impl Load {
             workers: 2,
             script: Vec::new(),
             measure_from: Span::from_secs(120),
+            steady_from: Span::from_secs(120),
             until: Span::from_secs(900),
         }
     }

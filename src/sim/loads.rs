@@ -45,6 +45,7 @@ pub fn late_high() -> Load {
     Load::new("late high class", three_classes([5, 30, 30])).with(|load| {
         load.groups[0].start = secs(300.0);
         load.measure_from = secs(310.0);
+        load.steady_from = secs(420.0);
     })
 }
 
@@ -155,12 +156,13 @@ pub fn flooded(flood: usize) -> Load {
     Load::new(name, groups.collect()).with(|load| load.max_told = secs(59.0))
 }
 
-/// SDK clients with two retries at 2.5 x the cap.
+/// SDK clients with two retries at 2.5 x the cap; waits up to 1 s are parked, as by default.
 pub fn sdk() -> Load {
     Load::new("SDKs with two retries, 2.5 x the cap", three_classes([15, 15, 15]))
         .with(|load| load.max_told = secs(59.0))
         .each(|group| {
             group.client = Client::Sdk(2);
+            group.max_wait = secs(1.0);
             // A caller begins a call every 7 s or so when nothing refuses it: 45 / 7.2 x 800 tokens is 2.5 x the cap.
             group.arrival = Arrival::Closed { callers: 15, think: (secs(6.0), secs(7.1)) };
         })
@@ -177,6 +179,7 @@ pub fn reweighed() -> Load {
         load.script =
             vec![(secs(300.0), Change::ClassWeight(0, 1)), (secs(300.0), Change::ClassWeight(2, 4))];
         load.measure_from = secs(420.0);
+        load.steady_from = secs(420.0);
     })
 }
 
@@ -220,6 +223,7 @@ pub fn herd() -> Load {
         load.limits = Limits { requests: Some(60), ..Limits::default() };
         load.max_told = secs(600.0);
         load.measure_from = Span::ZERO;
+        load.steady_from = Span::ZERO;
     })
 }
 

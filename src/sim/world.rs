@@ -229,7 +229,8 @@ impl<K: Gatekeeper + ?Sized> World<'_, K> {
         let counted = &mut self.outcome.groups[call.group];
         if measured {
             counted.knocks += 1;
-            if call.first_return.is_some() && !call.counted_return {
+            let steady = self.now >= BEGIN.after(self.load.steady_from);
+            if steady && call.first_return.is_some() && !call.counted_return {
                 call.counted_return = true;
                 counted.returned += 1;
             }
