@@ -154,13 +154,40 @@ impl Ideal {
         true
     }
 
-    /// Service owed to the flows that wait or lately did, the own one included, until each has received `tag`.
-    fn owed(&self, tag: f64, own: FlowKey) -> f64 {
-        let waiting: BTreeSet<FlowKey> = self.waiting.values().map(|waiting| waiting.flow).collect();
+    /// Service given to others before a call of `own` with `tag` is through: what waits with an earlier tag, and whole
+    /// calls like those after it, as every flow that waits or lately did is taken to go on.
+    fn owed(&self, tag: f64, own: FlowKey, fingerprint: u64) -> f64 {
+        struct Queue {
+            last: f64,
+            before: f64,
+            sum: f64,
+            count: f64,
+        }
+        let mut queues: BTreeMap<FlowKey, Queue> = BTreeMap::new();
+        for (id, waiting) in &self.waiting {
+            if *id == fingerprint {
+                continue;
+            }
+            let cost = self.dominant(&waiting.amounts);
+            let queue =
+                queues.entry(waiting.flow).or_insert(Queue { last: 0.0, before: 0.0, sum: 0.0, count: 0.0 });
+            queue.last = queue.last.max(waiting.tag);
+            queue.sum += cost;
+            queue.count += 1.0;
+            if waiting.tag < tag {
+                queue.before += cost * self.returning(waiting.flow);
+            }
+        }
         let owed = |(key, flow): (&FlowKey, &FlowState)| {
-            if *key == own || waiting.contains(key) {
-                flow.weight * (tag - flow.served).max(0.0)
-            } else if self.seen - flow.served_at < RECENT {
+            if let Some(queue) = queues.get(key) {
+                let mean = queue.sum / queue.count;
+                let more = if *key == own {
+                    0.0
+                } else {
+                    flow.weight * (tag - queue.last.max(flow.served)).max(0.0)
+                };
+                queue.before + (more / mean + 1e-6).floor() * mean
+            } else if *key != own && self.seen - flow.served_at < RECENT {
                 flow.weight * (tag - flow.served.max(self.virtual_time)).max(0.0)
             } else {
                 0.0
@@ -186,9 +213,8 @@ impl Ideal {
             return freed;
         }
         let available = self.limited().map(|i| self.levels[i] / self.rates[i]).fold(f64::INFINITY, f64::min);
-        let debt = |i: usize| (own.amounts[i] - self.needed(i, own.amounts[i])) / self.rates[i];
-        let excess = self.limited().map(debt).fold(0.0, f64::max);
-        freed.max(self.owed(own.tag, own.flow) - excess - available)
+        let need = self.limited().map(|i| self.needed(i, own.amounts[i]) / self.rates[i]).fold(0.0, f64::max);
+        freed.max(self.owed(own.tag, own.flow, fingerprint) + need - available)
     }
 
     fn entered(&mut self, flow: &Flow) -> FlowKey {
