@@ -1,9 +1,12 @@
 //! The simulator's figures as assertions: they are drawn from one seed, so they repeat to the last digit.
 
 use envoy_backpressure::sim::baseline::{FirstCome, NaiveRetry, TimeToRefill};
+use envoy_backpressure::sim::outcome::quantile;
 use envoy_backpressure::sim::provider::{Measure, Provider};
+use envoy_backpressure::sim::report::Run;
+use envoy_backpressure::sim::suite::{self, Kind};
 use envoy_backpressure::sim::world::beginning;
-use envoy_backpressure::sim::{Gatekeeper, Outcome, loads, play};
+use envoy_backpressure::sim::{Gatekeeper, Load, Outcome, loads, play};
 use envoy_backpressure::units::{Cost, Limits, Span};
 
 fn repeats<K: Gatekeeper>(mut make: impl FnMut() -> K) -> Outcome {
@@ -49,4 +52,152 @@ fn a_bucket_provider_serves_a_larger_call_on_a_full_bucket_only() {
     assert!(provider.arrive(&large, start));
     assert!(!provider.arrive(&large, start.after(Span::from_millis(29_999))));
     assert!(provider.arrive(&large, start.after(Span::from_secs(30))));
+}
+
+/// The gate's figures on one load must be at least these.
+#[derive(Clone, Copy)]
+struct Bounds {
+    jain: f64,
+    utilisation: f64,
+    kept: f64,
+    tries: f64,
+}
+
+const PLAIN: Bounds = Bounds { jain: 0.999, utilisation: 0.99, kept: 0.97, tries: 2.4 };
+const STRICT: Bounds = Bounds { jain: 0.999, utilisation: 0.95, kept: 0.90, tries: 2.4 };
+/// Nothing is asked of this figure.
+const ANY: Bounds = Bounds { jain: 0.0, utilisation: 0.0, kept: 0.0, tries: f64::INFINITY };
+
+#[track_caller]
+fn holds(kind: Kind, load: &Load, bounds: Bounds) -> Run {
+    let run = kind.play(load, 1);
+    let line = run.line();
+    assert_eq!(run.outcome.provider_429, 0, "{}: {line}", load.name);
+    assert!(run.outcome.jain_classes(&run.load) >= bounds.jain, "Jain, {}: {line}", load.name);
+    assert!(run.outcome.utilisation(&run.load) >= bounds.utilisation, "use, {}: {line}", load.name);
+    assert!(run.outcome.kept() >= bounds.kept, "kept, {}: {line}", load.name);
+    assert!(run.outcome.tries() <= bounds.tries, "tries, {}: {line}", load.name);
+    run
+}
+
+#[test]
+fn contended_classes_get_their_shares_of_a_fully_used_bucket() {
+    for load in loads::published() {
+        holds(Kind::Gate, &load, PLAIN);
+    }
+}
+
+#[test]
+fn contended_classes_get_their_shares_under_a_strict_window() {
+    for load in loads::published() {
+        holds(Kind::Strict, &load, STRICT);
+    }
+}
+
+#[test]
+fn callers_who_never_return_hold_nothing_back() {
+    let bounds = Bounds { jain: 0.99, utilisation: 0.99, ..ANY };
+    for part in [0.3, 0.7, 0.9] {
+        holds(Kind::Gate, &loads::abandoning(part), bounds);
+    }
+    holds(Kind::Gate, &loads::uneven_abandoning(), bounds);
+}
+
+#[test]
+fn the_high_class_waits_far_shorter_than_under_naive_retry() {
+    for (load, times) in
+        [(loads::token_bound(), 12.0), (loads::request_bound(), 10.0), (loads::uneven(), 50.0)]
+    {
+        let gain = suite::tail_gain(&load, Kind::Gate, 1);
+        assert!(gain >= times, "{}: {gain}", load.name);
+    }
+}
+
+#[test]
+fn misbehaving_gains_nothing() {
+    let polite = Kind::Gate.play(&loads::whole_second_clients(), 1);
+    let hammered =
+        holds(Kind::Gate, &loads::hammering(), Bounds { tries: f64::INFINITY, kept: 0.9, ..PLAIN });
+    let share = |run: &Run| run.outcome.class_shares(&run.load)[&2];
+    assert!(share(&hammered) <= share(&polite) * 1.02);
+    holds(Kind::Gate, &loads::early_and_late(), Bounds { jain: 0.999, utilisation: 0.99, ..ANY });
+}
+
+#[test]
+fn a_thousandfold_weight_starves_nobody() {
+    let run = holds(Kind::Gate, &loads::extreme_weights(), Bounds { jain: 0.99, utilisation: 0.99, ..ANY });
+    assert!(run.outcome.groups[1].admitted >= 30, "{}", run.line());
+}
+
+#[test]
+fn wrong_estimates_are_settled_fairly() {
+    holds(Kind::Gate, &loads::misestimated(2.0), Bounds { jain: 0.99, utilisation: 0.98, ..ANY });
+    let low = Kind::Gate.play(&loads::misestimated(0.5), 1);
+    assert!(low.outcome.jain_classes(&low.load) >= 0.99, "{}", low.line());
+    assert!(low.outcome.provider_429 * 100 <= low.outcome.served, "{}", low.line());
+    for factor in [2.0, 0.5] {
+        let strict = Kind::Strict.play(&loads::misestimated(factor), 1);
+        assert!(strict.outcome.jain_classes(&strict.load) >= 0.99, "{}", strict.line());
+        assert!(strict.outcome.provider_429 * 100 <= strict.outcome.served, "{}", strict.line());
+    }
+}
+
+#[test]
+fn three_hundred_tenants_share_alike() {
+    let run = holds(Kind::Gate, &loads::many_tenants(), Bounds { jain: 0.999, utilisation: 0.99, ..ANY });
+    assert!(run.outcome.jain_flows(&run.load) >= 0.98, "{}", run.outcome.jain_flows(&run.load));
+}
+
+#[test]
+fn a_flooding_tenant_leaves_the_others_waits_alone() {
+    let others = |flood: usize| {
+        let run = Kind::Gate.play(&loads::flooded(flood), 1);
+        let waits: Vec<Span> =
+            run.outcome.groups[1..].iter().flat_map(|group| group.waits.iter().copied()).collect();
+        quantile(&waits, 0.99)
+    };
+    let (before, flooded) = (others(1), others(50));
+    assert!(flooded <= before * 1.1, "{before} s, then {flooded} s");
+}
+
+#[test]
+fn sdk_clients_with_two_retries_all_succeed() {
+    let naive = Kind::Naive.play(&loads::sdk(), 1);
+    assert!(naive.outcome.failure_rate() > 0.3, "{}", naive.line());
+    for kind in [Kind::Gate, Kind::Strict] {
+        let run = kind.play(&loads::sdk(), 1);
+        let failed: u64 = run.outcome.groups.iter().map(|group| group.failed).sum();
+        assert_eq!(failed, 0, "{}", run.line());
+    }
+}
+
+#[test]
+fn parked_calls_need_one_try() {
+    let run = holds(Kind::Gate, &loads::parking(), Bounds { kept: 0.0, tries: 1.2, ..PLAIN });
+    assert!(run.outcome.groups.iter().map(|group| group.parked).sum::<u64>() > 1000, "{}", run.line());
+}
+
+#[test]
+fn changed_weights_hold_from_the_next_decision() {
+    holds(Kind::Gate, &loads::reweighed(), PLAIN);
+    holds(Kind::Strict, &loads::reweighed(), STRICT);
+}
+
+#[test]
+fn a_stepping_clock_breaks_no_rule() {
+    holds(Kind::Gate, &loads::clock_steps(), Bounds { kept: 0.0, tries: 3.0, ..PLAIN });
+}
+
+#[test]
+fn limits_smaller_than_one_call_in_ten_seconds_are_used() {
+    let bounds = Bounds { jain: 0.99, utilisation: 0.9, ..ANY };
+    holds(Kind::Gate, &loads::tiny(), bounds);
+    holds(Kind::Gate, &loads::huge_calls(), bounds);
+}
+
+#[test]
+fn a_herd_is_spread_over_the_time_it_takes() {
+    let run =
+        holds(Kind::Gate, &loads::herd(), Bounds { kept: 0.8, jain: 0.0, utilisation: 0.3, tries: 2.4 });
+    assert_eq!(run.outcome.admitted(), 300, "{}", run.line());
 }

@@ -22,8 +22,8 @@ fn main() -> std::io::Result<std::process::ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let runs = suite::published_runs(seed);
-    let demands = suite::demands(&runs);
-    let published = suite::against_published(&runs);
+    let demands = suite::demands(&runs, seed);
+    let published = suite::against_published(&runs, seed);
     print!("{}", report::table("Demanded and measured", &demands));
     println!();
     print!("{}", report::table("Against the published worker-side gate", &published));

@@ -107,10 +107,15 @@ pub fn early_and_late() -> Load {
     })
 }
 
-/// A class of weight 1000 against one of weight 1.
+/// A class of weight 1000 against one of weight 1: the low one gets 36 calls an hour.
 pub fn extreme_weights() -> Load {
-    let groups = vec![Group::closed(0, 1000, 10), Group::closed(1, 1, 10)];
-    Load::new("weight 1000 against 1", groups).with(|load| load.max_told = secs(59.0))
+    let groups = vec![Group::closed(0, 1000, 20), Group::closed(1, 1, 5)];
+    Load::new("weight 1000 against 1", groups)
+        .with(|load| {
+            load.max_told = secs(59.0);
+            load.until = secs(3720.0);
+        })
+        .each(|group| group.size = Size::Fixed(150))
 }
 
 /// Long calls on a limited number of slots.

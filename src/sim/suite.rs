@@ -5,6 +5,7 @@ use crate::sim::gatekeeper::Gatekeeper;
 use crate::sim::ideal::Ideal;
 use crate::sim::load::Load;
 use crate::sim::loads;
+use crate::sim::outcome::quantile;
 use crate::sim::real::RealGate;
 use crate::sim::report::Run;
 use crate::sim::world::{beginning, play};
@@ -106,15 +107,25 @@ fn use_of(run: &Run) -> f64 {
     run.outcome.utilisation(&run.load)
 }
 
-/// How many times lower the high class's p99 wait is than under naive retry.
-fn tail_gain(row: &[Run]) -> Vec<Option<f64>> {
-    let naive = COLUMNS.iter().position(|kind| *kind == Kind::Naive).and_then(|column| row.get(column));
-    let naive = naive.map_or(f64::NAN, |run| run.wait(0, 0.99));
-    row.iter().map(|run| Some(naive / run.wait(0, 0.99).max(0.001))).collect()
+/// How many times lower the high class's p99 wait is than under naive retry; over three seeds, as the naive tail is
+/// long and varies.
+pub fn tail_gain(load: &Load, kind: Kind, seed: u64) -> f64 {
+    let tail = |kind: Kind| {
+        let waits = (seed..seed.saturating_add(3)).flat_map(|seed| {
+            let run = kind.play(load, seed);
+            run.outcome.waits(&run.load, 0)
+        });
+        quantile(&waits.collect::<Vec<_>>(), 0.99)
+    };
+    tail(Kind::Naive) / tail(kind).max(0.001)
+}
+
+fn tail_gains(load: &Load, seed: u64) -> Vec<Option<f64>> {
+    COLUMNS.iter().map(|kind| Some(tail_gain(load, *kind, seed))).collect()
 }
 
 /// The demands of the contract on the runs of [`published_runs`].
-pub fn demands(runs: &[Vec<Run>]) -> Vec<Demand> {
+pub fn demands(runs: &[Vec<Run>], seed: u64) -> Vec<Demand> {
     let named = |name: &str| runs.iter().find(|row| row.first().is_some_and(|run| run.load.name == name));
     let contended: Vec<&Vec<Run>> = loads::published().iter().filter_map(|load| named(load.name)).collect();
     let mut table = Vec::new();
@@ -149,16 +160,14 @@ pub fn demands(runs: &[Vec<Run>]) -> Vec<Demand> {
     for (load, times) in
         [(loads::token_bound(), 12.0), (loads::request_bound(), 10.0), (loads::uneven(), 50.0)]
     {
-        if let Some(row) = named(load.name) {
-            let measure = format!("high-class p99 wait, times below naive, {}", load.name);
-            add(&measure, true, Some(times), None, tail_gain(row), 1);
-        }
+        let measure = format!("high-class p99 wait, times below naive, {}", load.name);
+        add(&measure, true, Some(times), None, tail_gains(&load, seed), 1);
     }
     table
 }
 
 /// The published figures of a worker-side gate on three priority classes, against ours on the like loads.
-pub fn against_published(runs: &[Vec<Run>]) -> Vec<Demand> {
+pub fn against_published(runs: &[Vec<Run>], seed: u64) -> Vec<Demand> {
     let named = |name: &str| runs.iter().find(|row| row.first().is_some_and(|run| run.load.name == name));
     let mut table = Vec::new();
     let mut add = |measure: &str, theirs: f64, measured: Vec<Option<f64>>, digits| {
@@ -179,7 +188,8 @@ pub fn against_published(runs: &[Vec<Run>]) -> Vec<Demand> {
             worst(&[row], true, jain_of),
             4,
         );
-        add("high-priority tail, times lower (published: 8)", 8.0, tail_gain(row), 1);
+        let gains = tail_gains(&loads::token_bound(), seed);
+        add("high-priority tail, times lower (published: 8)", 8.0, gains, 1);
     }
     if let Some(row) = named(loads::mixed().name) {
         add("dominant-resource fairness (published: 0.99)", 0.99, worst(&[row], true, jain_of), 4);
