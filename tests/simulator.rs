@@ -126,7 +126,7 @@ fn misbehaving_gains_nothing() {
 #[test]
 fn a_thousandfold_weight_starves_nobody() {
     let run = holds(Kind::Gate, &loads::extreme_weights(), Bounds { jain: 0.99, utilisation: 0.99, ..ANY });
-    assert!(run.outcome.groups[1].admitted >= 30, "{}", run.line());
+    assert!(run.outcome.groups[1].admitted >= 15, "{}", run.line());
 }
 
 #[test]

@@ -107,13 +107,14 @@ pub fn early_and_late() -> Load {
     })
 }
 
-/// A class of weight 1000 against one of weight 1: the low one gets 36 calls an hour.
+/// A class of weight 1000 against one of weight 1: the low one gets 18 calls an hour.
 pub fn extreme_weights() -> Load {
     let groups = vec![Group::closed(0, 1000, 20), Group::closed(1, 1, 5)];
     Load::new("weight 1000 against 1", groups)
         .with(|load| {
             load.max_told = secs(59.0);
             load.until = secs(3720.0);
+            load.limits.requests = Some(300);
         })
         .each(|group| group.size = Size::Fixed(150))
 }
@@ -146,8 +147,9 @@ pub fn many_tenants() -> Load {
         Group { tenant: 1000 + tenant, ..Group::closed(class, weight, 2) }
     });
     Load::new("300 tenants in 3 classes", groups.collect()).with(|load| {
-        load.limits = Limits { requests: Some(6_000), llm_tokens: Some(4_800_000), ..Limits::default() };
+        load.limits = Limits { requests: Some(6_000), llm_tokens: Some(1_800_000), ..Limits::default() };
         load.max_told = secs(59.0);
+        load.until = secs(600.0);
     })
 }
 
