@@ -70,7 +70,18 @@ impl Line {
         for (index, state) in queue.flows.iter().enumerate() {
             let (calls, after) = rest.split_at_checked(state.waiting.into()).unwrap_or((rest, &[]));
             rest = after;
-            if index == flow || calls.is_empty() {
+            if index == flow {
+                continue;
+            }
+            if calls.is_empty() {
+                // Its next call is likely to come in the middle of the wait that is told now.
+                let idle = tag.saturating_sub(state.finish.max(queue.virtual_time));
+                line.others.push(Other {
+                    sums: need,
+                    dominant: pricing.dominant(&amounts),
+                    owed: weights.of(state).service(idle),
+                    asked: u64::from(state.asked).saturating_mul(STEP),
+                });
                 continue;
             }
             let weight = weights.of(state);

@@ -397,7 +397,7 @@ impl Queue {
             }
             let ahead = !nobody && state.finish > virtual_time;
             let remembered = state.return_rate < ALL_RETURN - ALL_RETURN / 50 || state.trust < FIRST_TRUST;
-            state.waiting > 0 || ahead || (remembered && state.asked > 0)
+            state.waiting > 0 || ahead || ((remembered || !nobody) && state.asked > 0)
         });
         if self.flows.is_empty() {
             self.virtual_time = 0;
