@@ -36,6 +36,9 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     if let (None, Some(state)) = (place, ledger.queue.flows.get_mut(flow)) {
         state.ask(service);
     }
+    let broken = place
+        .and_then(|place| ledger.queue.calls.get(place.call))
+        .is_some_and(|call| call.due() <= ledger.last.div_ceil(1_000));
     let line = Line::new(ledger, &pricing, &weights, flow, place, &ask.cost);
     let curves = ledger.curves(&rules);
     let reason = match shortage {
@@ -49,7 +52,7 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
         None => WaitReason::OverShare,
         Some(reason) => reason,
     };
-    let wait = line.wait(ledger, &curves).max(LEAST_WAIT);
+    let wait = line.wait(ledger, &curves, broken).max(LEAST_WAIT);
     let wait = Span::from_millis(Span::from_micros(wait).as_millis_ceil());
     let told = told(wait, ask);
     let amounts = amounts_of(&ask.cost, &policy.limits);

@@ -140,8 +140,12 @@ impl Line {
     }
 
     /// Microseconds until this call's turn, if those who wait keep asking as they lately did.
-    pub(crate) fn wait(&self, ledger: &Ledger, curves: &[Option<Curve>; 5]) -> u64 {
+    pub(crate) fn wait(&self, ledger: &Ledger, curves: &[Option<Curve>; 5], broken: bool) -> u64 {
         let mut wait = self.wait_given(ledger, curves, u64::MAX);
+        // Who was told too little once is not told too little again.
+        if broken {
+            return wait;
+        }
         // What others will ask for until then depends on the wait: from above, two steps come close enough.
         for _ in 0..2 {
             wait = self.wait_given(ledger, curves, wait);
