@@ -9,7 +9,7 @@
 //! not blamed. And a flow that was served lately counts as waiting when a time is told, as its next call is likely to
 //! come before that time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::gate::{Flow, Policy, Reservation, Settlement};
 use crate::sim::gatekeeper::{Answer, Gatekeeper, Knock, Turn};

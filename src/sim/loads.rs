@@ -149,7 +149,7 @@ pub fn many_tenants() -> Load {
     Load::new("300 tenants in 3 classes", groups.collect()).with(|load| {
         load.limits = Limits { requests: Some(6_000), llm_tokens: Some(1_800_000), ..Limits::default() };
         load.max_told = secs(59.0);
-        load.until = secs(600.0);
+        load.until = secs(420.0);
     })
 }
 
