@@ -18,7 +18,7 @@ docs: $(MDBOOK) ## The documentation as a book in target/docs
 	$(MDBOOK) build
 
 $(MDBOOK):
-	cargo install --quiet --locked --root .tools --version $(MDBOOK_VERSION) mdbook
+	cargo install --quiet --locked --root .tools --version $(MDBOOK_VERSION) --no-default-features --features search mdbook
 
 ##@ Test
 .PHONY: test-adopt
