@@ -1,5 +1,6 @@
 //! The compiled filter under faults, random callbacks, several workers and parking.
 
+mod adversaries;
 mod faults;
 mod fuzz;
 mod parking;
