@@ -38,6 +38,8 @@ fn ask(serial: u64, flows: u64) -> Ask {
         cost,
         fingerprint: serial.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         max_told: Span::from_secs(3_600),
+        max_park: Span::ZERO,
+        parked: false,
     }
 }
 

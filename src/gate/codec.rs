@@ -3,7 +3,8 @@
 //! ```text
 //! "bpl", version, flags, last (u64), shift (i64)
 //! upstream block          when learned
-//! per busy meter:         missing (u64), 127 bits: slot of that age is filled, 1 bit: amounts are u64; the amounts
+//! per busy meter:         missing (u64); n (u8), n times: age (u8), amount (u32)
+//!                         or 128 + n (u8), the amounts (u32) of the newest n slots, oldest first
 //! in flight, when any:    grain, ttl, mean (u64 each); n (u8), n times: age (u8), count (u32)
 //! usage, when any:        reserved, used (u64 each)
 //! queue, when any:        virtual time, decays (u64 each), flows (u16), the flows, the calls
@@ -14,7 +15,7 @@ use crate::upstream::UpstreamState;
 
 use super::codec_queue::{decode_queue, encode_queue};
 use super::ledger::Ledger;
-use super::meter::{MINUTE, Meter, STRETCHED, WINDOW_SLOTS};
+use super::meter::{MINUTE, Meter, STRETCHED};
 use super::queue::Queue;
 use super::slots::InFlight;
 use super::usage::Usage;
@@ -32,6 +33,9 @@ const IN_FLIGHT: u16 = 1 << 6;
 const USAGE: u16 = 1 << 7;
 const QUEUE: u16 = 1 << 8;
 const KNOWN: u16 = (1 << 9) - 1;
+
+/// With it, a meter's slots follow one after the other; without, each with its age.
+const DENSE: u8 = 0x80;
 
 /// Why bytes are not a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,56 +126,51 @@ fn decode_body(reader: &mut Reader<'_>) -> Option<Ledger> {
 
 fn encode_meter(meter: &Meter, out: &mut Vec<u8>) {
     put(out, meter.missing.to_le_bytes());
-    let mut amounts = [0_u64; 128];
-    // Two halves, since shifting 128 bits costs a call on 32-bit targets.
-    let mut filled = [0_u64; 2];
-    let (mut count, mut largest) = (0_usize, 0_u64);
-    if meter.used() > 0 {
-        let mut bit = 1_u64;
-        let mut half = 0_usize;
-        for amount in meter.newest_first() {
-            if amount > 0 {
-                if let (Some(slot), Some(bits)) = (amounts.get_mut(count), filled.get_mut(half)) {
-                    *slot = amount;
-                    *bits |= bit;
-                    count = count.saturating_add(1);
-                }
-                largest |= amount;
-            }
-            bit = bit.rotate_left(1);
-            half |= usize::from(bit == 1);
-        }
+    if meter.used() == 0 {
+        out.push(0);
+        return;
     }
-    let amounts = amounts.get(..count).unwrap_or_default();
-    let wide = u32::try_from(largest).is_err();
-    let [low, high] = filled;
-    put(out, low.to_le_bytes());
-    put(out, (high | (u64::from(wide) << 63)).to_le_bytes());
-    if wide {
-        for amount in amounts {
-            put(out, amount.to_le_bytes());
-        }
+    let count = meter.counting();
+    let filled = meter.filled();
+    let leading = meter.slots().position(|slot| slot > 0).and_then(|slots| u8::try_from(slots).ok());
+    let span = count.saturating_sub(leading.unwrap_or(0));
+    if u32::from(filled).saturating_mul(5) < u32::from(span).saturating_mul(4) {
+        out.push(filled);
+        let mut age = count;
+        meter.slots().for_each(|slot| {
+            age = age.saturating_sub(1);
+            if slot > 0 {
+                let [a, b, c, d] = slot.to_le_bytes();
+                put(out, [age, a, b, c, d]);
+            }
+        });
     } else {
-        #[allow(clippy::cast_possible_truncation)]
-        out.extend(amounts.iter().flat_map(|amount| (*amount as u32).to_le_bytes()));
+        out.push(DENSE | span);
+        let mut cells = [[0_u8; 4]; 128];
+        let mut free = cells.iter_mut();
+        meter.slots().for_each(|slot| {
+            if let Some(cell) = free.next() {
+                *cell = slot.to_le_bytes();
+            }
+        });
+        let used = cells.get(usize::from(count.saturating_sub(span))..usize::from(count)).unwrap_or_default();
+        out.extend_from_slice(used.as_flattened());
     }
 }
 
 fn decode_meter(reader: &mut Reader<'_>, meter: &mut Meter) -> Option<()> {
     meter.missing = reader.u64()?;
-    let bits = u128::from_le_bytes(reader.array()?);
-    let wide = bits >> 127 != 0;
-    let mut filled = bits & !(1 << 127);
-    if filled >> WINDOW_SLOTS != 0 {
-        return None;
+    let count = reader.byte()?;
+    if count & DENSE == 0 {
+        for _ in 0..count {
+            let [age, a, b, c, d] = reader.array()?;
+            meter.add(meter.head().checked_sub(age.into())?, u32::from_le_bytes([a, b, c, d]).into());
+        }
+        return Some(());
     }
-    while filled != 0 {
-        let age = u64::from(filled.trailing_zeros());
-        filled &= filled.wrapping_sub(1);
-        let amount = if wide { reader.u64()? } else { reader.u32()?.into() };
-        meter.add(meter.head().checked_sub(age)?, amount);
-    }
-    Some(())
+    let span = count & !DENSE;
+    let (cells, _) = reader.take(usize::from(span).saturating_mul(4))?.as_chunks::<4>();
+    meter.fill(cells.iter().map(|cell| u32::from_le_bytes(*cell)), span.into())
 }
 
 fn encode_in_flight(in_flight: &InFlight, out: &mut Vec<u8>) {

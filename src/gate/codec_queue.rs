@@ -35,15 +35,29 @@ pub(crate) fn encode_queue(queue: &Queue, now: u64, out: &mut Vec<u8>) {
     let later = queue.calls.iter().any(|call| call.later > 0);
     let carried = [requests, llm_tokens, input, output, later];
     out.push(carried.iter().zip(0_u8..).fold(0, |bits, (&set, bit)| bits | (u8::from(set) << bit)));
+    let width = 6_usize
+        .saturating_add(usize::from(later))
+        .saturating_add([llm_tokens, input, output].map(usize::from).iter().sum::<usize>().saturating_mul(2));
+    out.reserve(width.saturating_mul(queue.calls.len()));
     for call in &queue.calls {
         let told = call.back.saturating_add(BEFORE).saturating_sub(now).min(TIMES) << 1;
-        let [a, b, c, ..] = call.print.to_le_bytes();
+        let [a, b, c, _] = call.print.to_le_bytes();
         let [d, e, f, ..] = (told | u64::from(call.twin)).to_le_bytes();
+        let [_, kinds @ ..] = call.amounts;
+        if let ([true, false, false], [amount, ..]) = ([llm_tokens, input, output], kinds) {
+            // By far the most frequent kind of pool.
+            let [g, h] = pack(amount).to_le_bytes();
+            if later {
+                put(out, [a, b, c, d, e, f, call.later, g, h]);
+            } else {
+                put(out, [a, b, c, d, e, f, g, h]);
+            }
+            continue;
+        }
         put(out, [a, b, c, d, e, f]);
         if later {
             out.push(call.later);
         }
-        let [_, kinds @ ..] = call.amounts;
         for (amount, carried) in kinds.into_iter().zip([llm_tokens, input, output]) {
             if carried {
                 put(out, pack(amount).to_le_bytes());
@@ -77,6 +91,28 @@ pub(crate) fn decode_queue(reader: &mut Reader<'_>, now: u64) -> Option<Queue> {
     let carried = reader.byte()?;
     let has = |bit: u8| carried & (1 << bit) != 0;
     queue.calls.reserve_exact(waiting);
+    if carried & 0b0_1110 == 0b0_0010 {
+        // By far the most frequent kind of pool.
+        let mut add = |[a, b, c, d, e, f]: [u8; 6], later: u8, amount: [u8; 2]| {
+            let amounts = [u32::from(has(0)), unpack(u16::from_le_bytes(amount)), 0, 0];
+            let told = u32::from_le_bytes([d, e, f, 0]);
+            queue.calls.push(Call {
+                print: u32::from_le_bytes([a, b, c, 0]),
+                back: now.saturating_add(u64::from(told >> 1)).saturating_sub(BEFORE),
+                later,
+                twin: told & 1 != 0,
+                amounts,
+            });
+        };
+        if has(4) {
+            let (calls, _) = reader.take(waiting.saturating_mul(9))?.as_chunks::<9>();
+            calls.iter().for_each(|&[a, b, c, d, e, f, later, g, h]| add([a, b, c, d, e, f], later, [g, h]));
+        } else {
+            let (calls, _) = reader.take(waiting.saturating_mul(8))?.as_chunks::<8>();
+            calls.iter().for_each(|&[a, b, c, d, e, f, g, h]| add([a, b, c, d, e, f], 0, [g, h]));
+        }
+        return Some(queue);
+    }
     for _ in 0..waiting {
         let [a, b, c, d, e, f] = reader.array()?;
         let told = u32::from_le_bytes([d, e, f, 0]);

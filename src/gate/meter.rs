@@ -18,8 +18,8 @@ pub(crate) const WINDOW_SLOTS: u64 = 121;
 pub(crate) const MINUTE: u64 = 60_000_000;
 /// A minute plus a slot: the time in which a strict limit is surely free again.
 pub(crate) const STRETCHED: u64 = 60_500_000;
-/// Limits above this are treated as this: the products stay within 63 bits.
-const LARGEST_LIMIT: u64 = 50_000_000_000;
+/// Limits above this are treated as this: a slot then holds 32 bits, and the products stay within 63.
+const LARGEST_LIMIT: u64 = 4_000_000_000;
 /// Lumps of up to this many microseconds' worth may pass as they come.
 pub(crate) const LUMP: u64 = 2_000_000;
 const RING: usize = 128;
@@ -51,8 +51,8 @@ impl Rule {
             limit.saturating_mul(STRETCHED.saturating_add(SLOT))
         } else if strict {
             // `burst` seconds of the limit itself, though the refill is a little slower.
-            u64::try_from(u128::from(limit).saturating_mul(u128::from(burst)).saturating_mul(121) / 120)
-                .unwrap_or(u64::MAX)
+            let plain = limit.saturating_mul(burst);
+            (plain / 120).saturating_mul(121).saturating_add((plain % 120).saturating_mul(121) / 120)
         } else {
             limit.saturating_mul(burst)
         };
@@ -83,7 +83,7 @@ pub(crate) struct Meter {
     pub(crate) missing: u64,
     /// With a window: what was taken in each slot; without: the least that was missing in it, in whole units.
     /// At `slot number % 128`.
-    ring: [u64; RING],
+    ring: [u32; RING],
     /// Sum of the slots that count.
     used: u64,
     /// Newest slot number.
@@ -123,15 +123,47 @@ impl Meter {
         if slot > self.head || self.head.saturating_sub(slot) >= WINDOW_SLOTS {
             return 0;
         }
-        self.ring.get(position(slot)).copied().unwrap_or(0)
+        self.ring.get(position(slot)).map_or(0, |&held| u64::from(held))
+    }
+
+    /// Number of slots that count: fewer than a minute's only at the beginning of time.
+    pub(crate) fn counting(&self) -> u8 {
+        u8::try_from(self.head.saturating_add(1).min(WINDOW_SLOTS)).unwrap_or(0)
+    }
+
+    /// Number of slots that are not 0; those that do not count are.
+    pub(crate) fn filled(&self) -> u8 {
+        self.ring.iter().fold(0, |filled: u8, slot| filled.wrapping_add(u8::from(*slot > 0)))
+    }
+
+    /// The slots that count, oldest first, the newest last.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        let first = self.head.saturating_sub(WINDOW_SLOTS.saturating_sub(1));
+        let count = usize::from(self.counting());
+        let (before, from) = self.ring.split_at_checked(position(first)).unwrap_or((&[], &self.ring));
+        from.iter().chain(before).copied().take(count)
+    }
+
+    /// Fills the newest `count` slots of an empty ring, oldest first. `None` when so many do not count.
+    pub(crate) fn fill(&mut self, slots: impl Iterator<Item = u32>, count: u64) -> Option<()> {
+        let mut slot = self.head.saturating_add(1).checked_sub(count).filter(|_| count <= WINDOW_SLOTS)?;
+        for amount in slots {
+            if let Some(held) = self.ring.get_mut(position(slot)) {
+                *held = amount;
+                self.used = self.used.saturating_add(amount.into());
+            }
+            slot = slot.saturating_add(1);
+        }
+        Some(())
     }
 
     /// Adds `amount` to slot number `slot`, when it counts.
     pub(crate) fn add(&mut self, slot: u64, amount: u64) {
         let counts = slot <= self.head && self.head.saturating_sub(slot) < WINDOW_SLOTS;
         if let (true, Some(held)) = (counts, self.ring.get_mut(position(slot))) {
-            *held = held.saturating_add(amount);
-            self.used = self.used.saturating_add(amount);
+            let more = u32::try_from(amount).unwrap_or(u32::MAX).min(u32::MAX.saturating_sub(*held));
+            *held = held.saturating_add(more);
+            self.used = self.used.saturating_add(more.into());
         }
     }
 
@@ -230,10 +262,7 @@ impl Meter {
         let held = self.slot(slot);
         let amount = amount.min(held);
         if amount > 0 {
-            if let Some(cell) = self.ring.get_mut(position(slot)) {
-                *cell = held.saturating_sub(amount);
-            }
-            self.used = self.used.saturating_sub(amount);
+            self.lower(slot, amount);
             self.missing = self.missing.saturating_sub(rule.scaled(amount));
         }
         amount
@@ -275,9 +304,9 @@ impl Meter {
 
     fn lower(&mut self, slot: u64, amount: u64) {
         if let Some(low) = self.ring.get_mut(position(slot)) {
-            let lowered = amount.min(*low);
+            let lowered = u32::try_from(amount).unwrap_or(u32::MAX).min(*low);
             *low = low.saturating_sub(lowered);
-            self.used = self.used.saturating_sub(lowered);
+            self.used = self.used.saturating_sub(lowered.into());
         }
     }
 
@@ -325,7 +354,7 @@ impl Meter {
             self.head = self.head.saturating_add(1);
             let gone = position(self.head.wrapping_sub(WINDOW_SLOTS));
             if let Some(cell) = self.ring.get_mut(gone) {
-                self.used = self.used.saturating_sub(*cell);
+                self.used = self.used.saturating_sub((*cell).into());
                 *cell = 0;
             }
         }

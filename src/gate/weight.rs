@@ -93,8 +93,10 @@ impl Pricing {
     pub(crate) fn dominant(&self, amounts: &[u32; 4]) -> u64 {
         let mut most = self.slot.max(1);
         for (&amount, &factor) in amounts.iter().zip(&self.factors) {
-            let scaled = u64::from(amount).saturating_mul(factor);
-            most = most.max(scaled.saturating_add((1 << FACTOR_BITS) - 1) >> FACTOR_BITS);
+            if factor > 0 {
+                let scaled = u64::from(amount).saturating_mul(factor);
+                most = most.max(scaled.saturating_add((1 << FACTOR_BITS) - 1) >> FACTOR_BITS);
+            }
         }
         most
     }
