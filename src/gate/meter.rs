@@ -111,13 +111,6 @@ impl Meter {
         self.head
     }
 
-    /// What the slots hold that count, the newest first.
-    pub(crate) fn newest_first(&self) -> impl Iterator<Item = u64> {
-        let (newer, older) = self.ring.split_at_checked(position(self.head).saturating_add(1)).unwrap_or_default();
-        let slots = newer.iter().rev().chain(older.iter().rev());
-        slots.copied().take(usize::try_from(WINDOW_SLOTS).unwrap_or(RING))
-    }
-
     /// What slot number `slot` holds; 0 when it no longer counts.
     pub(crate) fn slot(&self, slot: u64) -> u64 {
         if slot > self.head || self.head.saturating_sub(slot) >= WINDOW_SLOTS {
