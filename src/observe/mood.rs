@@ -45,7 +45,9 @@ impl Mood {
             }
             Self::Lowered => {
                 let percent = summary.scale_permille.div_ceil(10);
-                format!("backpressure: pool {pool}: runs at {percent} % of its limits after refusals by the provider")
+                format!(
+                    "backpressure: pool {pool}: runs at {percent} % of its limits after refusals by the provider"
+                )
             }
         }
     }

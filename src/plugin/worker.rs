@@ -81,7 +81,9 @@ impl Worker {
     pub(super) fn note_mood(&self, pool: usize, summary: &Summary) {
         let mood = Mood::of(summary);
         let Ok(mut moods) = self.moods.try_borrow_mut() else { return };
-        let (Some(last), Some(config)) = (moods.get_mut(pool), self.plan.config.pools.get(pool)) else { return };
+        let (Some(last), Some(config)) = (moods.get_mut(pool), self.plan.config.pools.get(pool)) else {
+            return;
+        };
         if core::mem::replace(last, mood) != mood {
             let key = format!("bp.log.pool.{}", config.name);
             log_change(&key, &[mood.code()], &mood.line(&config.name, summary));

@@ -234,6 +234,20 @@ pub fn herd() -> Load {
     })
 }
 
+/// 1 500 tenants in three classes with 6 000 callers: more flows and more waiting calls than the ledger holds.
+pub fn crowd() -> Load {
+    let groups = (0..1_500u32).map(|tenant| {
+        let class = (tenant % 3) as u8;
+        let weight = [4, 2, 1][usize::from(class)];
+        Group { tenant: 1000 + tenant, size: Size::Fixed(800), ..Group::closed(class, weight, 4) }
+    });
+    Load::new("crowd of 6000 callers, 1500 tenants", groups.collect()).with(|load| {
+        load.limits = Limits { requests: Some(6_000), llm_tokens: Some(4_800_000), ..Limits::default() };
+        load.max_told = secs(59.0);
+        load.until = secs(420.0);
+    })
+}
+
 /// The loads of the main table.
 pub fn published() -> Vec<Load> {
     vec![token_bound(), request_bound(), mixed(), uneven(), late_high()]

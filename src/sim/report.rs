@@ -36,9 +36,10 @@ impl Run {
         // Writing to a string cannot fail.
         let _ = write!(
             line,
-            "{:<24} jain {:.4}  use {:.3}  kept {:>5.1} %  tries {:>5.2}  429s {:>5}  failed {:>4.1} %",
+            "{:<24} jain {:.4}  flows {:.4}  use {:.3}  kept {:>5.1} %  tries {:>5.2}  429s {:>5}  failed {:>4.1} %",
             outcome.keeper,
             outcome.jain_classes(&self.load),
+            outcome.jain_flows(&self.load),
             outcome.utilisation(&self.load),
             outcome.kept() * 100.0,
             outcome.tries(),
