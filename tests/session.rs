@@ -459,3 +459,20 @@ fn a_parked_call_is_denied_when_its_time_is_up() {
     let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
     assert_eq!(answer.reason, "concurrency");
 }
+
+#[test]
+fn a_declared_length_that_never_comes_shuts_nothing() {
+    for declared in ["4611686018427387904", "18446744073709551615", "300000000"] {
+        let mut worker = Worker::new(POOL);
+        let headers: [(&[u8], &[u8]); 4] = [
+            (b":method", b"POST"),
+            (b":path", b"/v1/chat/completions"),
+            (b":authority", b"llm.test"),
+            (b"content-length", declared.as_bytes()),
+        ];
+        let mut session = Session::begin(&worker.plan, &headers, &mut |_| None, &mut worker.counts);
+        worker.step(|env| session.decide(b"oops", 4, Seen::Beginning, env));
+        worker.answer(&mut session, "200", "{}");
+        assert!(worker.left() > 9_900, "{declared}: {}", worker.left());
+    }
+}

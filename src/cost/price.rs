@@ -89,6 +89,14 @@ pub fn reserve(pool: &Pool, facts: &RequestFacts, output: u64) -> Result<Cost, E
     })
 }
 
+/// `cost` with every amount at most its limit.
+pub fn within(pool: &Pool, cost: Cost) -> Cost {
+    Cost::from_fn(|resource| {
+        let amount = *cost.get(resource);
+        pool.limits.get(resource).map_or(amount, |limit| amount.min(limit))
+    })
+}
+
 /// What a call took, by the usage that its response states.
 ///
 /// A part that is not stated counts nothing: put the estimate or the streamed amount into it before.

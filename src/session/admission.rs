@@ -323,7 +323,7 @@ impl Session {
 }
 
 /// `amount * part / whole`, rounded up, without overflow.
-fn scaled(amount: u64, part: u64, whole: u64) -> u64 {
+pub(super) fn scaled(amount: u64, part: u64, whole: u64) -> u64 {
     let product = u128::from(amount).saturating_mul(u128::from(part));
     u64::try_from(product.div_ceil(u128::from(whole.max(1)))).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 //! Settlement: the real cost in place of the reserved one, exactly once, however the call ends.
 
+use super::admission::scaled;
 use super::gatekeeper::Lesson;
 use super::response::Origin;
 use super::{Claim, Env, Phase, Priced, Session};
@@ -105,7 +106,9 @@ impl Session {
         }
         self.count_usage(priced, &used, env);
         match self.plan.config.pools.get(priced.pool) {
-            Some(pool) => Settlement::Actual(price::actual(pool, &used.usage)),
+            Some(pool) if used.stated => Settlement::Actual(price::actual(pool, &used.usage)),
+            // What nobody stated is never charged beyond the limit: it could shut the pool for hours by a guess.
+            Some(pool) => Settlement::Actual(price::within(pool, price::actual(pool, &used.usage))),
             None => Settlement::Actual(priced.ask.cost),
         }
     }
@@ -124,12 +127,21 @@ impl Session {
             Some(output) => output.max(seen),
             None => seen,
         };
-        let input = stated.and_then(|usage| usage.input).unwrap_or(priced.facts.input_llm_tokens);
+        let input = stated.and_then(|usage| usage.input).unwrap_or_else(|| self.estimated_input(priced));
         let base = stated.unwrap_or_default();
         Some(Used {
             usage: Usage { input: Some(input), output: Some(output), ..base },
             stated: stated.is_some_and(|usage| usage.input.is_some() || usage.output.is_some()),
         })
+    }
+
+    /// The input estimate, without what was declared and never came.
+    fn estimated_input(&self, priced: &Priced) -> u64 {
+        let estimate = priced.facts.input_llm_tokens;
+        if self.body_seen >= self.body_assumed {
+            return estimate;
+        }
+        scaled(estimate, self.body_seen, self.body_assumed).max(1)
     }
 
     fn count_usage(&mut self, priced: &Priced, used: &Used, env: &mut Env<'_>) {
