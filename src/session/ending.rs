@@ -41,14 +41,13 @@ impl Session {
         let extra = core::mem::replace(&mut self.extra, Claim::None);
         let how = self.account(&priced, report.as_ref(), env);
         let lesson = self.lesson(priced.pool, report.as_ref(), env);
-        env.gate.settle(env.store, priced.pool, claim, how, lesson, env.now, env.recorder);
+        env.gate.settle(env.store, priced.pool, claim, (how, lesson), env.now, env.recorder);
         // The whole real cost stands on the first claim, so what was added for late body bytes goes back.
         env.gate.settle(
             env.store,
             priced.pool,
             extra,
-            Settlement::Unused,
-            Lesson::None,
+            (Settlement::Unused, Lesson::None),
             env.now,
             env.recorder,
         );

@@ -221,8 +221,7 @@ impl Gatekeeper {
         store: &mut dyn SharedStore,
         pool: usize,
         claim: Claim,
-        how: Settlement,
-        lesson: Lesson,
+        (how, lesson): (Settlement, Lesson),
         now: Timestamp,
         recorder: &mut dyn Recorder,
     ) {
