@@ -91,7 +91,8 @@ proptest! {
                             books.held.push((reservation, books.charges.len()));
                             books.charges.push((now, reservation.cost));
                             if policy.strict_window {
-                                let checks: [(Option<u64>, fn(&Cost) -> u64); 2] = [
+                                type Amount = fn(&Cost) -> u64;
+                                let checks: [(Option<u64>, Amount); 2] = [
                                     (policy.limits.requests, |cost| cost.requests),
                                     (policy.limits.llm_tokens, |cost| cost.llm_tokens),
                                 ];
