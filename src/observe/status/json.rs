@@ -1,6 +1,6 @@
 //! A snapshot as compact JSON, for the page and for programs.
 
-use core::fmt::{Display, Write as _};
+use core::fmt::Write as _;
 
 use super::{DenialView, FlowView, LimitView, PoolView, ReturnView, Snapshot};
 
@@ -45,15 +45,20 @@ impl Writer {
         self.text(value);
     }
 
-    fn plain(&mut self, name: &str, value: impl Display) {
+    fn number(&mut self, name: &str, value: u64) {
         self.key(name);
         let _ = write!(self.out, "{value}");
     }
 
+    fn word(&mut self, name: &str, value: &str) {
+        self.key(name);
+        self.out.push_str(value);
+    }
+
     fn optional(&mut self, name: &str, value: Option<u64>) {
         match value {
-            Some(value) => self.plain(name, value),
-            None => self.plain(name, "null"),
+            Some(value) => self.number(name, value),
+            None => self.word(name, "null"),
         }
     }
 
@@ -78,44 +83,44 @@ impl Writer {
 
 fn pool(writer: &mut Writer, pool: &PoolView) {
     writer.string("name", &pool.name);
-    writer.plain("readable", pool.readable);
+    writer.word("readable", if pool.readable { "true" } else { "false" });
     writer.list("limits", &pool.limits, limit);
-    writer.plain("scale_permille", pool.scale_permille);
+    writer.number("scale_permille", pool.scale_permille.into());
     writer.optional("paused_ms", pool.paused_ms);
-    writer.plain("in_flight", pool.in_flight);
-    writer.plain("parked", pool.parked);
-    writer.plain("booked", pool.booked);
+    writer.number("in_flight", pool.in_flight);
+    writer.number("parked", pool.parked);
+    writer.number("booked", pool.booked);
     writer.optional("mean_duration_ms", pool.mean_duration_ms);
-    writer.plain("fairness_permille", pool.fairness_permille);
+    writer.number("fairness_permille", pool.fairness_permille.into());
     writer.list("flows", &pool.flows, flow);
     writer.list("returns", &pool.returns, returning);
 }
 
 fn limit(writer: &mut Writer, limit: &LimitView) {
     writer.string("resource", limit.resource.name());
-    writer.plain("limit", limit.limit);
-    writer.plain("at_once", limit.at_once);
-    writer.plain("remaining", limit.remaining);
-    writer.plain("reset_ms", limit.reset_ms);
+    writer.number("limit", limit.limit);
+    writer.number("at_once", limit.at_once);
+    writer.number("remaining", limit.remaining);
+    writer.number("reset_ms", limit.reset_ms);
 }
 
 fn flow(writer: &mut Writer, flow: &FlowView) {
     writer.string("class", &flow.class);
     writer.string("tenant", &flow.tenant);
-    writer.plain("waiting", flow.waiting);
-    writer.plain("entitled_permille", flow.entitled_permille);
-    writer.plain("received_permille", flow.received_permille);
-    writer.plain("returning_permille", flow.returning_permille);
+    writer.number("waiting", flow.waiting.into());
+    writer.number("entitled_permille", flow.entitled_permille.into());
+    writer.number("received_permille", flow.received_permille.into());
+    writer.number("returning_permille", flow.returning_permille.into());
 }
 
 fn returning(writer: &mut Writer, returning: &ReturnView) {
     writer.string("class", &returning.class);
     writer.string("tenant", &returning.tenant);
-    writer.plain("in_ms", returning.in_ms);
+    writer.number("in_ms", returning.in_ms);
 }
 
 fn denial(writer: &mut Writer, denial: &DenialView) {
-    writer.plain("ago_ms", denial.ago_ms);
+    writer.number("ago_ms", denial.ago_ms);
     writer.string("pool", &denial.pool);
     writer.string("class", &denial.class);
     writer.string("tenant", &denial.tenant);
@@ -130,16 +135,16 @@ impl Snapshot {
         writer.within('{', '}', |writer| {
             writer.string("version", self.version);
             writer.string("mode", self.mode);
-            writer.plain("at_ms", self.at_ms);
+            writer.number("at_ms", self.at_ms);
             writer.list("pools", &self.pools, pool);
             writer.list("denials", &self.denials, denial);
             writer.key("anomalies");
             writer.within('{', '}', |writer| {
                 for (reason, count) in &self.anomalies {
-                    writer.plain(reason, count);
+                    writer.number(reason, *count);
                 }
             });
-            writer.plain("owed", self.owed);
+            writer.number("owed", self.owed);
         });
         writer.out
     }
