@@ -23,7 +23,7 @@ pub(super) fn answer(worker: &Rc<Worker>, method: &[u8], path: &[u8], accept: &[
     let form = page::form(accept);
     let headers = page::headers(form);
     sent(match form {
-        page::Form::Html => host::send_response(200, "backpressure_status", &headers, page::PAGE.as_bytes()),
+        page::Form::Html => host::send_response(200, "backpressure_status", &headers, &page::page()),
         page::Form::Json => {
             let body = snapshot(worker).to_json();
             host::send_response(200, "backpressure_status", &headers, body.as_bytes())

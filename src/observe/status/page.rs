@@ -2,21 +2,27 @@
 //!
 //! The page is one document without outside resources: it draws its own JSON and asks for it again every two seconds.
 
-/// The document; its script and style are inlined here so that each can be read and checked as a file of its own.
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZFlush};
+
+/// Most bytes of the document.
+pub const MOST_BYTES: usize = 12 * 1_024;
+
+/// The document, packed by the build script from `page/`.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/status_page.deflate"));
+
+/// The document, with its script and style inlined.
 ///
 /// The script carries no comments, since they would count into the module. What it must keep: names go in as text nodes
 /// only, so that nothing in a configuration can become markup; and `patch` changes what differs and leaves the rest, so that
 /// focus, scrolling and reading position survive a refresh.
-pub const PAGE: &str = concat!(
-    include_str!("page/head.html"),
-    "<style>",
-    include_str!("page/page.css"),
-    "</style>",
-    include_str!("page/body.html"),
-    "<script>",
-    include_str!("page/page.js"),
-    "</script></body></html>\n",
-);
+pub fn page() -> Vec<u8> {
+    let mut page = vec![0; MOST_BYTES];
+    let mut state = InflateState::new_boxed(DataFormat::Raw);
+    let result = inflate(&mut state, PACKED, &mut page, MZFlush::Finish);
+    page.truncate(result.bytes_written);
+    page
+}
 
 /// SHA-256 of the inline script, base64, as the policy below names it.
 pub const SCRIPT_HASH: &str = "A+fNqtYswW8VN6zahm2j+2Z/0scxb5+rPkyuuCzXUvY=";
