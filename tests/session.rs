@@ -7,101 +7,15 @@
     missing_docs
 )]
 
-use std::rc::Rc;
+mod session_support;
 
-use envoy_backpressure::config;
 use envoy_backpressure::gate::SharedStore;
 use envoy_backpressure::observe::{Anomaly, Decided, LlmTokenKind};
 use envoy_backpressure::session::admission::Seen;
 use envoy_backpressure::session::suggestions::Suggestions;
-use envoy_backpressure::session::{Env, Gatekeeper, Phase, Plan, Session, Verdict};
-use envoy_backpressure::testing::counts::Counts;
-use envoy_backpressure::testing::shared_data::{Fate, Operation, SharedData};
-use envoy_backpressure::units::Timestamp;
-
-const START: u64 = 1_792_000_000_000;
-
-struct Worker {
-    plan: Rc<Plan>,
-    store: SharedData,
-    gate: Gatekeeper,
-    suggestions: Suggestions,
-    counts: Counts,
-    millis: u64,
-}
-
-impl Worker {
-    fn new(pool: &str) -> Self {
-        Self::with(&format!(r#"{{"pools": [{pool}]}}"#))
-    }
-
-    fn with(text: &str) -> Self {
-        let plan =
-            Rc::new(Plan::new(config::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))));
-        Self {
-            store: SharedData::new(),
-            gate: Gatekeeper::new(Rc::clone(&plan)),
-            suggestions: Suggestions::new(&plan),
-            counts: Counts::default(),
-            millis: START,
-            plan,
-        }
-    }
-
-    fn step<T>(&mut self, step: impl FnOnce(&mut Env<'_>) -> T) -> T {
-        step(&mut Env {
-            now: Timestamp::from_millis(self.millis),
-            store: &mut self.store,
-            gate: &mut self.gate,
-            suggestions: &mut self.suggestions,
-            recorder: &mut self.counts,
-        })
-    }
-
-    fn begin(&mut self, path: &str) -> Session {
-        let headers: [(&[u8], &[u8]); 3] =
-            [(b":method", b"POST"), (b":path", path.as_bytes()), (b":authority", b"llm.test")];
-        Session::begin(&self.plan, &headers, &mut |_| None, &mut self.counts)
-    }
-
-    fn send(&mut self, body: &str) -> (Session, Verdict) {
-        let mut session = self.begin("/v1/chat/completions");
-        let verdict = self.step(|env| session.decide(body.as_bytes(), body.len(), Seen::Whole, env));
-        (session, verdict)
-    }
-
-    fn answer(&mut self, session: &mut Session, status: &str, body: &str) {
-        let headers: [(&[u8], &[u8]); 2] =
-            [(b":status", status.as_bytes()), (b"content-type", b"application/json")];
-        self.step(|env| session.response_head(&headers, b"via_upstream", body.is_empty(), env));
-        if !body.is_empty() {
-            session.response_body(body.as_bytes());
-        }
-        session.response_complete();
-        self.step(|env| session.end(env));
-    }
-
-    /// LLM tokens that could be taken now.
-    fn left(&mut self) -> u64 {
-        self.step(|env| env.gate.standings(env.store, 0, env.now).llm_tokens.unwrap().remaining)
-    }
-}
-
-const POOL: &str = r#"{"name": "chat", "limits": {"requests_per_minute": 60, "tokens_per_minute": 10000},
-    "burst_seconds": 60, "output_reserve": "max_tokens", "max_wait_ms": 0}"#;
-
-fn chat(max_output: u32) -> String {
-    format!(
-        r#"{{"model": "m", "messages": [{{"role": "user", "content": "hello there"}}], "max_tokens": {max_output}}}"#
-    )
-}
-
-fn usage(input: u64, output: u64) -> String {
-    format!(
-        r#"{{"choices": [{{"message": {{"content": "ok"}}}}], "usage": {{"prompt_tokens": {input}, "completion_tokens": {output}, "total_tokens": {}}}}}"#,
-        input + output
-    )
-}
+use envoy_backpressure::session::{Phase, Session, Verdict};
+use envoy_backpressure::testing::shared_data::{Fate, Operation};
+use session_support::*;
 
 #[test]
 fn an_admitted_call_is_settled_to_its_real_usage() {
@@ -225,18 +139,6 @@ fn a_settlement_that_cannot_be_written_is_not_lost() {
 }
 
 #[test]
-fn a_value_of_a_newer_version_is_left_alone() {
-    let mut worker = Worker::new(POOL);
-    let (_session, _) = worker.send(&chat(10));
-    let key = worker.store.keys().find(|key| key.starts_with("bp.ledger.")).unwrap().to_owned();
-    let foreign = [0xff_u8; 64];
-    worker.store.set_raw(&key, &foreign, 0).unwrap();
-    let (_session, verdict) = worker.send(&chat(10));
-    assert!(matches!(verdict, Verdict::Forward(_)), "unreadable state never blocks");
-    assert_eq!(*worker.counts.decided.last().unwrap(), Decided::FailedOpen);
-}
-
-#[test]
 fn a_parked_call_passes_at_its_turn_and_its_wait_is_recorded() {
     let pool = POOL
         .replace("\"max_wait_ms\": 0", "\"max_wait_ms\": 5000")
@@ -298,6 +200,17 @@ fn shadow_mode_refuses_nothing_and_leaves_no_booking() {
     assert_eq!(worker.counts.decided, [Decided::Admitted, Decided::ShadowDenied]);
     let (summary, _) = worker.step(|env| env.gate.summary(env.store, 0, 8, env.now)).unwrap();
     assert_eq!(summary.booked, 0);
+}
+
+#[test]
+fn what_shadow_mode_would_have_refused_is_not_charged() {
+    let mut worker = Worker::with(&format!(r#"{{"mode": "shadow", "pools": [{POOL}]}}"#));
+    let (_first, _) = worker.send(&chat(9_900));
+    let before = worker.left();
+    let (mut session, _) = worker.send(&chat(9_900));
+    assert_eq!(worker.left(), before);
+    worker.answer(&mut session, "200", &usage(500, 500));
+    assert_eq!(worker.left(), before);
 }
 
 #[test]

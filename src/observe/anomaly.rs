@@ -33,9 +33,9 @@ anomalies! {
     HostCallFailed, "host_call_failed", "a host call failed; the call passed";
     ClockMissing, "clock_missing", "the host gave no time; the call passed";
     BodyUnreadable, "body_unreadable", "the request body was not readable JSON; priced by its length";
-    BodyTruncated, "body_truncated", "the request body was longer than what is read; priced from its beginning and its length";
+    BodyTruncated, "body_truncated", "the beginning of a long request body was not readable JSON; priced by its length";
     UsageMissing, "usage_missing", "the response stated no usable usage; settled from estimates";
-    UsageUnreadable, "usage_unreadable", "the response was encoded in a way that cannot be read; settled from the reserve";
+    UsageUnreadable, "usage_unreadable", "the response was damaged or encoded in a way that cannot be read; settled from estimates";
     StreamError, "stream_error", "the upstream reported an error inside a response";
     SettleDeferred, "settle_deferred", "a settlement could not be written at once and is tried again at the tick";
     SettleLate, "settle_late", "a call ended after its reservation had expired at its estimate";

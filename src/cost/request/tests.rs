@@ -116,12 +116,12 @@ fn model_names_are_taken_as_they_are() {
 #[test]
 fn scripts_of_three_bytes_are_not_counted_by_bytes() {
     for character in ["中", "カ", "한"] {
-        let tokens = chat(&message(&character.repeat(2_000))).input_llm_tokens;
-        assert!((1_200..=4_000).contains(&tokens), "{character}: {tokens}");
+        let llm_tokens = chat(&message(&character.repeat(2_000))).input_llm_tokens;
+        assert!((1_200..=4_000).contains(&llm_tokens), "{character}: {llm_tokens}");
     }
     let english = "The harbour master keeps a book of every boat that comes in at night. ".repeat(86);
-    let tokens = chat(&message(&english)).input_llm_tokens;
-    assert!((1_200..=1_500).contains(&tokens), "{tokens}");
+    let llm_tokens = chat(&message(&english)).input_llm_tokens;
+    assert!((1_200..=1_500).contains(&llm_tokens), "{llm_tokens}");
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn tools_are_counted_as_json() {
     );
     let tools = vec![tool; 40].join(",");
     let body = format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}],\"tools\":[{tools}]}}");
-    let tokens = chat(&body).input_llm_tokens;
+    let llm_tokens = chat(&body).input_llm_tokens;
     let words = body.len() as u64;
-    assert!((words / 7..=words / 4).contains(&tokens), "{tokens} of {words} bytes");
+    assert!((words / 7..=words / 4).contains(&llm_tokens), "{llm_tokens} of {words} bytes");
 }
 
 #[test]
@@ -175,16 +175,16 @@ fn opaque_strings_are_not_text() {
         format!(r#"{{"type":"reasoning","encrypted_content":"{blob}"}}"#),
     ] {
         let body = format!("{{\"messages\":[{{\"role\":\"assistant\",\"content\":[{part}]}}]}}");
-        let tokens = read("/v1/messages", &body).input_llm_tokens;
-        assert!(tokens < 30, "{tokens}: {}", &part[..40]);
+        let llm_tokens = read("/v1/messages", &body).input_llm_tokens;
+        assert!(llm_tokens < 30, "{llm_tokens}: {}", &part[..40]);
     }
     // A plain-text document has its text in the same member that holds base64 elsewhere.
     let text = "A boat came in at night. ".repeat(100);
     let body = format!(
         r#"{{"messages":[{{"content":[{{"type":"document","source":{{"type":"text","media_type":"text/plain","data":"{text}"}}}}]}}]}}"#
     );
-    let tokens = read("/v1/messages", &body).input_llm_tokens;
-    assert!(tokens > 500, "{tokens}");
+    let llm_tokens = read("/v1/messages", &body).input_llm_tokens;
+    assert!(llm_tokens > 500, "{llm_tokens}");
 }
 
 #[test]
@@ -235,10 +235,10 @@ fn a_prefix_costs_at_least_what_the_whole_does() {
     for cut in [4_096, 16_384, 262_144] {
         let seen = BodySeen::Prefix { declared_len: Some(body.len() as u64) };
         let facts = read_request(&endpoint("/v1/chat/completions"), &body.as_bytes()[..cut], seen);
-        let tokens = facts.input_llm_tokens;
-        assert!(tokens >= whole.input_llm_tokens, "{tokens} < {}", whole.input_llm_tokens);
-        assert!(tokens <= whole.input_llm_tokens * 12 / 10, "{tokens}");
-        assert!(facts.seen_llm_tokens < tokens);
+        let llm_tokens = facts.input_llm_tokens;
+        assert!(llm_tokens >= whole.input_llm_tokens, "{llm_tokens} < {}", whole.input_llm_tokens);
+        assert!(llm_tokens <= whole.input_llm_tokens * 12 / 10, "{llm_tokens}");
+        assert!(facts.seen_llm_tokens < llm_tokens);
     }
 }
 
@@ -267,6 +267,6 @@ fn escapes_count_decoded() {
 fn deep_nesting_still_counts() {
     let body =
         format!("{{\"messages\":[{}\"{}\"{}]}}", "[".repeat(5_000), "word ".repeat(1_000), "]".repeat(5_000));
-    let tokens = chat(&body).input_llm_tokens;
-    assert!(tokens > 900, "{tokens}");
+    let llm_tokens = chat(&body).input_llm_tokens;
+    assert!(llm_tokens > 900, "{llm_tokens}");
 }
