@@ -126,7 +126,9 @@ $(VENV)/ready: tests/e2e/requirements.txt
 	touch $@
 
 $(BINDGEN): Cargo.lock
-	cargo install --quiet --locked --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli
+	@# The locked set of its dependencies may name a release that was withdrawn since.
+	cargo install --quiet --locked --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli || \
+	  cargo install --quiet --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli
 	touch $@
 
 include make/adopt.mk
