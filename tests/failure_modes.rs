@@ -76,29 +76,37 @@ fn a_store_that_cannot_be_read_lets_calls_pass_and_charges_them_later() {
 }
 
 #[test]
-fn a_call_without_a_clock_passes_uncounted() {
+fn a_call_without_a_clock_passes_and_is_charged_when_there_is_one() {
     let mut worker = Worker::new(POOL);
     let mut session = worker.begin("/v1/chat/completions");
-    let verdict = worker.step(|env| session.fail_open(Anomaly::ClockMissing, env));
-    assert!(passes(&verdict) && session.phase() == Phase::Passed);
-    worker.answer(&mut session, "200", &usage(100, 100));
+    session.fail_open(Anomaly::ClockMissing);
+    let body = chat(1_000);
+    let millis = std::mem::take(&mut worker.millis);
+    let verdict = worker.step(|env| session.decide(body.as_bytes(), body.len(), Seen::Whole, env));
+    assert!(passes(&verdict));
     assert_eq!(worker.counts.anomalies, [Anomaly::ClockMissing]);
-    assert!(worker.counts.decided.is_empty() && session.log_field().is_none());
-    assert_eq!(worker.left(), 10_000);
+    assert_eq!(worker.counts.decided, [Decided::FailedOpen]);
+    worker.millis = millis;
+    worker.step(|env| env.gate.pay_owed(env.store, env.now));
+    assert!(worker.left() <= 9_000);
+    worker.answer(&mut session, "200", &usage(100, 100));
+    assert_eq!(worker.left(), 9_800);
 }
 
 #[test]
-fn a_refusal_that_the_host_does_not_send_lets_the_call_pass_uncharged() {
+fn a_refusal_that_the_host_does_not_send_lets_the_call_pass_and_charges_it() {
     let mut worker = Worker::new(POOL);
-    let (_held, _) = worker.send(&chat(9_900));
+    let (_held, _) = worker.send(&chat(8_000));
     let before = worker.left();
     let (mut session, verdict) = worker.send(&chat(5_000));
     assert!(matches!(verdict, Verdict::Answer(_)));
-    worker.step(|env| session.reply_failed(env));
+    let verdict = worker.step(|env| session.reply_failed(env));
+    assert!(passes(&verdict));
     assert_eq!(worker.counts.anomalies, [Anomaly::ReplyFailed]);
-    assert_eq!(worker.counts.decided[1], Decided::Denied);
+    assert_eq!(worker.counts.decided, [Decided::Admitted, Decided::Denied, Decided::FailedOpen]);
+    worker.step(|env| env.gate.pay_owed(env.store, env.now));
     worker.answer(&mut session, "200", &usage(100, 100));
-    assert_eq!(worker.left(), before);
+    assert_eq!(worker.left(), before - 200);
 }
 
 #[test]

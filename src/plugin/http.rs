@@ -45,10 +45,12 @@ impl Call {
 
     /// Decides with the body bytes at hand and carries the verdict out.
     fn decide(&self, body: &[u8], arrived: usize, seen: Seen) -> Action {
-        let Some(now) = worker::now() else {
-            self.step(|session, env| session.fail_open(Anomaly::ClockMissing, env));
-            return Action::Continue;
-        };
+        let now = worker::now().unwrap_or_else(|| {
+            if let Ok(mut session) = self.session.try_borrow_mut() {
+                session.fail_open(Anomaly::ClockMissing);
+            }
+            self.worker.now_or_last()
+        });
         match self.step_at(now, |session, env| session.decide(body, arrived, seen, env)) {
             Some(verdict) => carry_out(&self.worker, &self.session, self.context, verdict, now, false),
             None => Action::Continue,
@@ -146,8 +148,11 @@ pub(super) fn carry_out(
                 return Action::Pause;
             }
             if let Ok(mut session) = session.try_borrow_mut() {
-                worker.step(now, |env| session.reply_failed(env));
+                if let Some(Verdict::Forward(forward)) = worker.step(now, |env| session.reply_failed(env)) {
+                    prepare(&worker.plan.config, &forward);
+                }
             }
+            write_log_field(session);
             if from_tick {
                 host::continue_request();
             }

@@ -142,6 +142,9 @@ impl Session {
             ask.parked = true;
             ask.max_park = since.after(ask.max_park).since(env.now);
         }
+        if let Some(cause) = self.blind {
+            return self.pass_undecided(cause, env);
+        }
         let shadow = self.plan.config.mode == Mode::Shadow;
         match env.gate.admit(env.store, pool, &ask, shadow, env.now) {
             Ok((Decision::Admit(reservation), standings)) => {
@@ -161,20 +164,23 @@ impl Session {
                 }
                 self.wait_for(booking, reason, may_park, env)
             }
-            Err(error) => {
-                env.recorder.anomaly(anomaly_of(&error));
-                self.claim = env.gate.owe_charge(pool, &ask, env.now, env.recorder);
-                self.reason = Some(anomaly_of(&error).name());
-                self.forward(Decided::FailedOpen, env)
-            }
+            Err(error) => self.pass_undecided(anomaly_of(&error), env),
         }
     }
 
-    /// Lets a call pass that cannot be decided at all, for example because the host gave no time.
-    pub fn fail_open(&mut self, cause: Anomaly, env: &mut Env<'_>) -> Verdict {
+    /// Makes the decision to come a failed-open one, for example because the host gave no time.
+    pub const fn fail_open(&mut self, cause: Anomaly) {
+        self.blind = Some(cause);
+    }
+
+    /// Lets a call pass undecided; its cost is charged as soon as that works.
+    fn pass_undecided(&mut self, cause: Anomaly, env: &mut Env<'_>) -> Verdict {
         env.recorder.anomaly(cause);
-        self.phase = Phase::Passed;
-        Verdict::Forward(Forward::default())
+        if let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) {
+            self.claim = env.gate.owe_charge(pool, &ask, env.now, env.recorder);
+        }
+        self.reason = Some(cause.name());
+        self.forward(Decided::FailedOpen, env)
     }
 
     const fn parked_since(&self) -> Option<Timestamp> {
@@ -277,10 +283,9 @@ impl Session {
         Verdict::Answer(reply::too_large(pool, priced.endpoint.dialect, exceeds, &self.standings))
     }
 
-    /// The host would not send the refusal: the call passes, uncharged, and is counted.
-    pub fn reply_failed(&mut self, env: &mut Env<'_>) {
-        env.recorder.anomaly(Anomaly::ReplyFailed);
-        self.phase = Phase::Passed;
+    /// The host would not send the refusal: the call passes as one that was not decided.
+    pub fn reply_failed(&mut self, env: &mut Env<'_>) -> Verdict {
+        self.pass_undecided(Anomaly::ReplyFailed, env)
     }
 
     fn pool_config(&self) -> Option<&Pool> {

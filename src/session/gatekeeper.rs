@@ -354,7 +354,9 @@ impl Gatekeeper {
             let owed = owed.borrow();
             (owed.ask, owed.at, owed.ended)
         };
-        if ended == Some(Settlement::Unused) || now.since(at) >= STALE {
+        // A call that passed when the host had no time yet is charged as one of now.
+        let stale = at != Timestamp::EPOCH && now.since(at) >= STALE;
+        if ended == Some(Settlement::Unused) || stale {
             return None;
         }
         // One transaction for both: a charge whose call has ended must not stay at its estimate.

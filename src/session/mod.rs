@@ -10,7 +10,7 @@ use crate::cost::request::RequestFacts;
 use crate::cost::usage::ResponseMeter;
 use crate::gate::{Ask, Booking, SharedStore, Standings, WaitReason};
 use crate::identity::Identity;
-use crate::observe::{Decided, Labels, LogField, Recorder, TenantLabel};
+use crate::observe::{Anomaly, Decided, Labels, LogField, Recorder, TenantLabel};
 use crate::units::{Span, Timestamp};
 
 pub mod admission;
@@ -112,6 +112,8 @@ pub struct Session {
     /// The body with usage asked for, while the call waits.
     replacement: Option<Vec<u8>>,
     waits_for: Option<WaitReason>,
+    /// Why it cannot be decided, when that is known beforehand.
+    blind: Option<Anomaly>,
     decided: Option<Decided>,
     reason: Option<&'static str>,
     standings: Standings,
@@ -145,6 +147,7 @@ impl Session {
             booking: None,
             replacement: None,
             waits_for: None,
+            blind: None,
             decided: None,
             reason: None,
             standings: Standings::default(),
