@@ -1,44 +1,35 @@
-//! Finds the end of a plain run inside a JSON string, eight bytes at a time.
+//! Finds the ends of runs inside a JSON string, at the speed of memory.
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
-
-/// Sets the high bit of each byte of `word` that is zero (bytes above a hit may be set too, never below).
-#[inline(always)]
-const fn zero_bytes(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & HIGHS
-}
-
-/// Sets the high bit of (at least the first) byte of `word` that is a quote or a backslash.
-#[inline(always)]
-const fn stops(word: u64) -> u64 {
-    zero_bytes(word ^ 0x2222_2222_2222_2222) | zero_bytes(word ^ 0x5c5c_5c5c_5c5c_5c5c)
-}
+use memchr::memchr2;
 
 /// Number of bytes before the first `"` or `\`; the whole length when there is none.
-///
-/// Two words are tested per turn, so that base64 passes at close to the speed of memory without SIMD.
 #[inline]
 pub(super) fn plain_run(bytes: &[u8]) -> usize {
-    let mut done = 0_usize;
-    let (pairs, _) = bytes.as_chunks::<16>();
-    for pair in pairs {
-        let (words, _) = pair.as_chunks::<8>();
-        let hits = words.iter().fold(0, |hits, word| hits | stops(u64::from_le_bytes(*word)));
-        if hits != 0 {
-            break;
-        }
-        done = done.saturating_add(16);
+    memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len())
+}
+
+/// Number of bytes of a string that may pass unread: up to `most`, and the rest of an escape that begins before.
+///
+/// Stops at the string's end, and at an escape that is wrong or not complete, which is left to be read.
+pub(super) fn unread_run(bytes: &[u8], most: usize) -> usize {
+    let mut at = 0_usize;
+    while at < most {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let len = match rest {
+            [b'\\', b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => 6,
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [] | [b'\\' | b'"', ..] => break,
+            _ => plain_run(rest).min(most.saturating_sub(at)),
+        };
+        at = at.saturating_add(len);
     }
-    let rest = bytes.get(done..).unwrap_or_default();
-    let tail = rest.iter().position(|&byte| byte == b'"' || byte == b'\\').unwrap_or(rest.len());
-    done.saturating_add(tail)
+    at
 }
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects)]
 mod tests {
-    use super::plain_run;
+    use super::{plain_run, unread_run};
 
     #[test]
     fn finds_the_first_stop_at_every_position() {
@@ -52,6 +43,26 @@ mod tests {
                     bytes[at] = [0xa2, 0x21, 0x23, 0xdc, 0x5b, 0x5d, 0x00, 0xff][at % 8];
                 }
             }
+        }
+    }
+
+    #[test]
+    fn escapes_pass_whole_and_wrong_ones_do_not() {
+        for (text, most, expected) in [
+            ("abc\"d", 9, 3),
+            ("abc", 2, 2),
+            ("ab\\n\\u4e2dc", 3, 4),
+            ("ab\\n\\u4e2dc", 5, 10),
+            ("ab\\n\\u4e2dc", 99, 11),
+            ("\\\\\"", 99, 2),
+            ("\\\"\"", 99, 2),
+            ("a\\x", 99, 1),
+            ("a\\u12g4", 99, 1),
+            ("a\\u12", 99, 1),
+            ("a\\", 99, 1),
+            ("\"", 99, 0),
+        ] {
+            assert_eq!(unread_run(text.as_bytes(), most), expected, "{text} {most}");
         }
     }
 }

@@ -78,6 +78,15 @@ pub trait Visitor {
     ///
     /// A part may end inside a UTF-8 sequence where the input was cut.
     fn string(&mut self, _part: &[u8], _last: bool) {}
+    /// The escape whose text the last part was, or which waits for its other half, was so many bytes longer.
+    fn escape(&mut self, _extra: usize) {}
+    /// How many further bytes of the string value at hand need not be decoded.
+    fn unread(&self) -> usize {
+        0
+    }
+    /// So many bytes of the string value at hand, as written, passed undecoded: at most [`Self::unread`], and the
+    /// rest of an escape.
+    fn skipped(&mut self, _bytes: usize) {}
     /// A number, as written, at most [`NUMBER_BYTES`] of it.
     fn number(&mut self, _text: &[u8]) {}
     /// `true`, `false` or `null`.

@@ -2,10 +2,22 @@
 
 use super::{Malformed, Scanner, State, Visitor, find};
 
+/// Of the six bytes of an escaped high surrogate, those that are told when its low half, or U+FFFD, comes.
+const SURROGATE_OWES: usize = 3;
+
 impl Scanner {
     /// Takes a plain run of a string and what ends it from `rest`; returns how many bytes.
     #[inline]
     pub(super) fn text<V: Visitor>(&mut self, rest: &[u8], visitor: &mut V) -> usize {
+        if !self.in_key {
+            let unread = find::unread_run(rest, visitor.unread());
+            if unread > 0 {
+                let owed = if self.high == 0 { 0 } else { SURROGATE_OWES };
+                self.high = 0;
+                visitor.skipped(unread.saturating_add(owed));
+                return unread;
+            }
+        }
         let run = find::plain_run(rest);
         let part = rest.get(..run).unwrap_or(rest);
         match rest.get(run) {
@@ -63,8 +75,16 @@ impl Scanner {
         };
         self.flush_surrogate(visitor);
         self.emit(decoded, false, visitor);
+        self.tell_extra(1, visitor);
         self.state = State::Text;
         Ok(())
+    }
+
+    /// More bytes stand for what was just emitted than were emitted.
+    fn tell_extra<V: Visitor>(&self, bytes: usize, visitor: &mut V) {
+        if !self.in_key {
+            visitor.escape(bytes);
+        }
     }
 
     pub(super) fn hex_digit<V: Visitor>(
@@ -90,11 +110,14 @@ impl Scanner {
         if matches!(unit, 0xd800..=0xdbff) {
             self.flush_surrogate(visitor);
             self.high = unit;
+            self.tell_extra(6_usize.saturating_sub(SURROGATE_OWES), visitor);
             return;
         }
+        let mut written = 6_usize;
         let joined = if self.high != 0 && matches!(unit, 0xdc00..=0xdfff) {
             let high = u32::from(self.high & 0x3ff) << 10;
             self.high = 0;
+            written = written.saturating_add(SURROGATE_OWES);
             char::from_u32(0x1_0000_u32.saturating_add(high | u32::from(unit & 0x3ff)))
         } else {
             self.flush_surrogate(visitor);
@@ -103,5 +126,6 @@ impl Scanner {
         let mut utf8 = [0; 4];
         let text = joined.unwrap_or('\u{fffd}').encode_utf8(&mut utf8);
         self.emit(text.as_bytes(), false, visitor);
+        self.tell_extra(written.saturating_sub(text.len()), visitor);
     }
 }

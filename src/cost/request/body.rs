@@ -7,7 +7,7 @@ use super::strings::{HEAD, Sink};
 use super::{MODEL_BYTES, number};
 use crate::cost::dialect::{Dialect, Endpoint, Names, Operation, Row};
 use crate::cost::json::{Container, Literal, Path, Visitor};
-use crate::cost::text::{Counts, Family};
+use crate::cost::text::{Family, Sample};
 
 /// Places of one row that hold numbers of a kind; the longest list has 7.
 const PLACES: usize = 8;
@@ -38,7 +38,7 @@ pub(super) struct Body {
     pub(super) prompts: u64,
     pub(super) messages: u64,
     pub(super) tools: bool,
-    pub(super) counts: Counts,
+    pub(super) text: Sample,
     /// Mode of the member at the root, and of the present place.
     pub(super) mode_at_root: Mode,
     pub(super) mode: Mode,
@@ -71,7 +71,7 @@ impl Body {
             prompts: 0,
             messages: 0,
             tools: false,
-            counts: Counts::new(),
+            text: Sample::new(),
             mode_at_root: Mode::Skip,
             mode: Mode::Skip,
             json_from: None,
@@ -135,13 +135,11 @@ impl Body {
     /// The estimate of the input so far, at least 1.
     pub(super) fn input(&self, model: Option<&str>, shape: Dialect) -> u64 {
         let family = Family::of(model, shape);
-        let mut counts = self.counts.clone();
-        counts.cut();
         let talks = matches!(self.operation, Operation::Chat | Operation::Responses);
         let messages = if talks { self.messages.max(1) } else { 0 };
         let claude = matches!(family, Family::Claude | Family::ClaudeDense);
         [
-            counts.llm_tokens(family),
+            self.text.llm_tokens(family),
             self.ids,
             self.file_llm_tokens(model, shape),
             messages.saturating_mul(PER_MESSAGE),
@@ -164,7 +162,7 @@ impl Body {
     /// Emits what stands before a JSON value or name.
     pub(super) fn json_gap(&mut self) {
         if self.comma {
-            self.counts.feed(b",");
+            self.text.feed(b",");
         }
         self.comma = false;
     }
@@ -172,7 +170,7 @@ impl Body {
     fn json_scalar(&mut self, text: &[u8]) {
         if self.is_json() {
             self.json_gap();
-            self.counts.feed(text);
+            self.text.feed(text);
             self.comma = true;
         }
     }
@@ -223,7 +221,7 @@ impl Visitor for Body {
         }
         if self.is_json() {
             self.json_gap();
-            self.counts.feed(if object { b"{" } else { b"[" });
+            self.text.feed(if object { b"{" } else { b"[" });
         }
         self.files.scope();
         self.path.begin(container);
@@ -234,11 +232,11 @@ impl Visitor for Body {
         self.path.end();
         let depth = self.path.depth();
         if self.is_json() {
-            self.counts.feed(if container == Container::Object { b"}" } else { b"]" });
+            self.text.feed(if container == Container::Object { b"}" } else { b"]" });
             self.comma = true;
             if self.json_from == Some(depth) || depth <= 1 {
                 self.json_from = None;
-                self.counts.cut();
+                self.text.cut();
                 self.comma = false;
             }
         }
@@ -260,11 +258,11 @@ impl Visitor for Body {
         if self.is_json() {
             if !self.key_open {
                 self.json_gap();
-                self.counts.feed(b"\"");
+                self.text.feed(b"\"");
             }
-            self.counts.feed(part);
+            self.text.feed(part);
             if last {
-                self.counts.feed(b"\":");
+                self.text.feed(b"\":");
             }
         }
         self.key_open = !last;
@@ -278,6 +276,24 @@ impl Visitor for Body {
 
     fn string(&mut self, part: &[u8], last: bool) {
         self.string_part(part, last);
+    }
+
+    fn escape(&mut self, extra: usize) {
+        if matches!(self.sink, Sink::Text) {
+            self.text.extra(extra);
+        }
+    }
+
+    fn unread(&self) -> usize {
+        match self.sink {
+            Sink::Text => self.text.unread(),
+            Sink::Ignore => usize::MAX,
+            _ => 0,
+        }
+    }
+
+    fn skipped(&mut self, bytes: usize) {
+        self.escape(bytes);
     }
 
     fn number(&mut self, text: &[u8]) {

@@ -33,8 +33,9 @@ impl Body {
         let mut rest = part;
         if matches!(self.sink, Sink::Undecided) {
             if self.head.is_empty() && (last || part.len() >= HEAD) {
-                self.decide(part);
-                rest = &[];
+                let (head, more) = part.split_at_checked(HEAD).unwrap_or((part, &[]));
+                self.decide(head);
+                rest = more;
             } else {
                 rest = self.head.fill(part);
                 if last || self.head.is_full() {
@@ -66,7 +67,7 @@ impl Body {
         self.head = Start::new();
         if self.is_json() {
             self.json_gap();
-            self.counts.feed(b"\"");
+            self.text.feed(b"\"");
         } else if self.place() == b"detail" {
             return Sink::Detail;
         } else if self.path.last_name().is_some_and(fields::is_opaque) {
@@ -82,7 +83,7 @@ impl Body {
         let found = files::recognise(head, self.place(), holder, self.is_json());
         self.sink = match found {
             Found::Text => {
-                self.counts.feed(head);
+                self.text.feed(head);
                 Sink::Text
             }
             Found::Opaque => Sink::Ignore,
@@ -101,7 +102,7 @@ impl Body {
     fn part(&mut self, part: &[u8]) {
         match &mut self.sink {
             Sink::None | Sink::Ignore | Sink::Undecided => {}
-            Sink::Text => self.counts.feed(part),
+            Sink::Text => self.text.feed(part),
             Sink::Model => {
                 self.model.fill(part);
             }
@@ -122,10 +123,10 @@ impl Body {
             Sink::Model | Sink::None | Sink::Ignore | Sink::Undecided | Sink::Text => {}
         }
         if self.is_json() {
-            self.counts.feed(b"\"");
+            self.text.feed(b"\"");
             self.comma = true;
         } else {
-            self.counts.cut();
+            self.text.cut();
         }
     }
 }

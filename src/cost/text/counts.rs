@@ -1,12 +1,13 @@
 //! The one pass over the text.
 
-use super::kind::{CLASSES, KINDS, Kind, LENGTHS, MARK, START, STEPS, script};
+use super::family::Family;
+use super::kind::{CLASSES, KINDS, Kind, LENGTHS, MARK, script};
+use super::steps::{START, STEPS, cell_of};
+use super::weights;
 
-/// Cells per kind in memory: a power of two, so that shifting finds a row.
-const STRIDE: usize = 32;
-const CELLS: usize = KINDS * STRIDE;
+const CELLS: usize = KINDS * LENGTHS;
 
-/// Characters of a text by kind of run and place in the run. Fixed size, 5 KiB.
+/// Characters of a text by kind of run and place in the run. Fixed size, 2.5 KiB.
 ///
 /// A character counts in the cell of its run's kind at its place in the run. So a cell holds how many runs of the
 /// kind are at least that long, and its weight is what the character at that place adds to a run. No run has to be
@@ -17,14 +18,14 @@ const CELLS: usize = KINDS * STRIDE;
 #[derive(Clone, Debug)]
 pub struct Counts {
     cells: [u32; CELLS],
-    /// A [`Kind`] or [`START`].
-    state: u8,
-    /// Place of the last character in its run, from 0, at most `LENGTHS - 1`.
-    place: u8,
+    /// The cell of the last character, or [`START`].
+    cell: u16,
     /// The byte before.
     previous: u8,
     /// First byte of a character whose second byte has not come yet; 0 = none.
     lead: u8,
+    /// How often each character counts.
+    times: u32,
     bytes: u64,
 }
 
@@ -37,23 +38,24 @@ impl Default for Counts {
 impl Counts {
     /// Nothing counted.
     pub const fn new() -> Self {
-        Self { cells: [0; CELLS], state: START, place: 0, previous: 0, lead: 0, bytes: 0 }
+        Self { cells: [0; CELLS], cell: START, previous: 0, lead: 0, times: 1, bytes: 0 }
     }
 
-    /// Bytes fed.
+    /// Bytes fed, each as often as it counted.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The counts of a kind by place in the run.
     pub fn row(&self, kind: usize) -> &[u32; LENGTHS] {
-        let (rows, _) = self.cells.as_chunks::<STRIDE>();
-        rows.get(kind).and_then(|row| row.first_chunk()).unwrap_or(&[0; LENGTHS])
+        let (rows, _) = self.cells.as_chunks::<LENGTHS>();
+        rows.get(kind).unwrap_or(&[0; LENGTHS])
     }
 
     /// All rows, by [`Kind`].
     pub fn rows(&self) -> impl Iterator<Item = &[u32; LENGTHS]> {
-        (0..KINDS).map(|kind| self.row(kind))
+        let (rows, _) = self.cells.as_chunks::<LENGTHS>();
+        rows.iter()
     }
 
     /// Ends the present text.
@@ -61,67 +63,100 @@ impl Counts {
         if self.lead != 0 {
             self.character(Kind::Odd);
         }
-        self.state = START;
-        self.place = 0;
-        self.previous = 0;
-        self.lead = 0;
+        self.restart(self.times);
+    }
+
+    /// Begins a text of which each character counts so often. An unfinished character is dropped.
+    pub(super) const fn restart(&mut self, times: u32) {
+        (self.cell, self.previous, self.lead, self.times) = (START, 0, 0, times);
+    }
+
+    /// From here on each character counts so often.
+    pub(super) const fn weigh_on(&mut self, times: u32) {
+        self.times = times;
+    }
+
+    /// What was counted stands for so many bytes more than were fed.
+    pub(super) fn stand_for(&mut self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(u64::from(self.times)));
     }
 
     /// Counts a part of a text.
     pub fn feed(&mut self, part: &[u8]) {
-        self.bytes = self.bytes.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX));
-        let (mut state, mut place, mut previous) =
-            (u16::from(self.state) << 4, usize::from(self.place), self.previous);
+        self.stand_for(part.len());
+        let steps: &[u16] = &STEPS;
+        let times = self.times;
+        // The cell, shifted by 4 as in the table.
+        let (mut state, mut previous) = (self.cell << 4, self.previous);
         for &byte in part {
             if byte < 0x80 {
                 let class = CLASSES.get(usize::from(byte)).copied().unwrap_or_default();
                 // Sets bit 0 of the class when a mark comes again.
                 let class = class | (u8::from(byte == previous) & (class >> MARK.trailing_zeros()));
                 previous = byte;
-                let step = STEPS.get(usize::from((state & 0x3f0) | u16::from(class & 15))).copied();
-                let step = step.unwrap_or_default();
-                let goes_on = usize::from(step & 1);
-                place = place.wrapping_add(1).min(LENGTHS.wrapping_sub(1)) & 0_usize.wrapping_sub(goes_on);
-                state = step & 0x3f0;
-                let cell = (usize::from(state) << 1) | place;
-                if let Some(count) = self.cells.get_mut(cell) {
-                    *count = count.wrapping_add(1);
+                state = steps.get(usize::from(state | u16::from(class))).copied().unwrap_or_default();
+                if let Some(count) = self.cells.get_mut(usize::from(state >> 4)) {
+                    *count = count.wrapping_add(times);
                 }
             } else if byte >= 0xc0 {
                 self.lead = byte;
             } else if self.lead != 0 {
-                (self.state, self.place) = ((state >> 4) as u8, place as u8);
-                self.character(script(self.lead, byte));
+                self.cell = state >> 4;
+                let kind = script(self.lead, byte);
+                self.character(kind);
                 self.lead = 0;
-                (state, place, previous) = (u16::from(self.state) << 4, usize::from(self.place), byte);
+                (state, previous) = (self.cell << 4, byte);
             }
         }
-        (self.state, self.place, self.previous) = ((state >> 4) as u8, place as u8, previous);
+        (self.cell, self.previous) = (state >> 4, previous);
     }
 
     /// Counts a character that is not ASCII.
     #[inline]
     fn character(&mut self, kind: Kind) {
-        let mut next = kind as u8;
+        let first = cell_of(kind, 0);
         if matches!(kind, Kind::Accent | Kind::AccentFar) {
             // A letter with a diacritic goes on with its word, and counts once more for what it adds.
-            self.count(kind as u8, 0);
-            let step = STEPS.get(usize::from(self.state & 0x3f) << 4).copied().unwrap_or_default();
-            next = (step >> 4) as u8;
-            self.place = if step & 1 == 1 { self.place.saturating_add(1) } else { 0 };
+            self.count(first);
+            let step = STEPS.get(usize::from(self.cell << 4)).copied().unwrap_or_default();
+            self.cell = step >> 4;
         } else {
-            self.place = if self.state == next { self.place.saturating_add(1) } else { 0 };
+            self.cell = self.after(first);
         }
-        self.place = self.place.min(LENGTHS.wrapping_sub(1) as u8);
-        self.state = next;
-        self.count(next, self.place);
+        self.count(self.cell);
+    }
+
+    /// The cell after the present one in the row that begins at `first`; `first` when the present one is of another.
+    fn after(&self, first: u16) -> u16 {
+        let last = first.saturating_add(LENGTHS.saturating_sub(1) as u16);
+        if (first..=last).contains(&self.cell) { self.cell.saturating_add(1).min(last) } else { first }
     }
 
     #[inline]
-    fn count(&mut self, state: u8, place: u8) {
-        let cell = (usize::from(state) << 5) | usize::from(place);
-        if let Some(count) = self.cells.get_mut(cell) {
-            *count = count.wrapping_add(1);
+    fn count(&mut self, cell: u16) {
+        if let Some(count) = self.cells.get_mut(usize::from(cell)) {
+            *count = count.wrapping_add(self.times);
         }
+    }
+
+    /// The weighted sum, in [`weights::ONE`]ths of an LLM token; an unfinished character is one that is odd.
+    pub(super) fn weigh(&self, family: Family) -> u64 {
+        let weights = weights::of(family);
+        let sum = self.rows().zip(weights).fold(0_u64, |sum, (counts, weights)| {
+            if counts.iter().fold(0, |any, count| any | count) == 0 {
+                return sum;
+            }
+            counts.iter().zip(weights).fold(sum, |sum, (count, weight)| {
+                sum.saturating_add(u64::from(*count).saturating_mul(u64::from(*weight)))
+            })
+        });
+        if self.lead == 0 {
+            return sum;
+        }
+        let odd = cell_of(Kind::Odd, 0);
+        let place = usize::from(self.after(odd).saturating_sub(odd));
+        let weight = weights.last().and_then(|row| row.get(place)).copied().unwrap_or_default();
+        sum.saturating_add(u64::from(weight).saturating_mul(u64::from(self.times)))
     }
 }

@@ -89,18 +89,15 @@ pub enum Kind {
     Odd,
 }
 
-/// The state before the first character; it counts nothing.
-pub(super) const START: u8 = 63;
-
 /// Classes of ASCII bytes. `SAME` is `MARK | 1`: a mark that equals the byte before.
-const LOWER: u8 = 0;
-const UPPER: u8 = 1;
-const DIGIT: u8 = 2;
-const BLANK: u8 = 3;
-const LINE: u8 = 4;
-const ODD: u8 = 5;
+pub(super) const LOWER: u8 = 0;
+pub(super) const UPPER: u8 = 1;
+pub(super) const DIGIT: u8 = 2;
+pub(super) const BLANK: u8 = 3;
+pub(super) const LINE: u8 = 4;
+pub(super) const ODD: u8 = 5;
 pub(super) const MARK: u8 = 8;
-const SAME: u8 = 9;
+pub(super) const SAME: u8 = 9;
 
 const fn class_of(byte: u8) -> u8 {
     match byte {
@@ -124,87 +121,6 @@ pub(super) static CLASSES: [u8; 256] = {
             table[byte as usize] = class_of(byte);
         }
         byte = next;
-    }
-    table
-};
-
-/// What stood before a run.
-enum Before {
-    Space,
-    Mark,
-    Letter,
-}
-
-const fn before(state: u8) -> Before {
-    const BLANK: u8 = Kind::Blank as u8;
-    const LINE: u8 = Kind::Line as u8;
-    const MARKS: u8 = Kind::Marks as u8;
-    const SAME: u8 = Kind::Same as u8;
-    const TYPOGRAPHIC: u8 = Kind::Typographic as u8;
-    const WIDE: u8 = Kind::Wide as u8;
-    match state {
-        START | BLANK | LINE => Before::Space,
-        MARKS..=SAME | TYPOGRAPHIC..=WIDE => Before::Mark,
-        _ => Before::Letter,
-    }
-}
-
-const fn placed(state: u8, space: Kind, mark: Kind, letter: Kind) -> (u8, bool) {
-    match before(state) {
-        Before::Space => (space as u8, false),
-        Before::Mark => (mark as u8, false),
-        Before::Letter => (letter as u8, false),
-    }
-}
-
-/// The state after a byte of this class, and whether it goes on with the same run.
-const fn next(state: u8, class: u8) -> (u8, bool) {
-    const FIRST: u8 = Kind::First as u8;
-    const FIRST_GLUED: u8 = Kind::FirstGlued as u8;
-    const CAPITAL: u8 = Kind::Capital as u8;
-    const CAPITAL_GLUED: u8 = Kind::CapitalGlued as u8;
-    const UPPER_SPACED: u8 = Kind::Upper as u8;
-    const UPPER_GLUED: u8 = Kind::UpperGlued as u8;
-    const LOWER_GLUED: u8 = Kind::LowerGlued as u8;
-    const DIGITS: u8 = Kind::Digits as u8;
-    const DIGITS_SPACED: u8 = Kind::DigitsSpaced as u8;
-    const MARKS: u8 = Kind::Marks as u8;
-    const AGAIN: u8 = Kind::Same as u8;
-    const SPACE: u8 = Kind::Blank as u8;
-    match (class, state) {
-        (LOWER, ..=LOWER_GLUED | CAPITAL..=CAPITAL_GLUED) => (state, true),
-        // From each first capital the rest of the word follows three kinds on, that of capitals six.
-        (LOWER, FIRST..=FIRST_GLUED) => (state.saturating_add(3), true),
-        (UPPER, FIRST..=FIRST_GLUED) => (state.saturating_add(6), true),
-        (LOWER, UPPER_SPACED..=UPPER_GLUED) => (CAPITAL_GLUED, false),
-        (LOWER, _) => placed(state, Kind::Lower, Kind::LowerInner, Kind::LowerGlued),
-        (UPPER, UPPER_SPACED..=UPPER_GLUED) => (state, true),
-        (UPPER, _) => placed(state, Kind::First, Kind::FirstInner, Kind::FirstGlued),
-        (DIGIT, DIGITS | DIGITS_SPACED) => (state, true),
-        (DIGIT, SPACE) => (DIGITS_SPACED, false),
-        (DIGIT, _) => (DIGITS, false),
-        (SAME, MARKS..=AGAIN) => (AGAIN, true),
-        (MARK, AGAIN) => (MARKS, true),
-        (MARK, MARKS..AGAIN) => (state, true),
-        (MARK | SAME, SPACE) => (Kind::MarksSpaced as u8, false),
-        (MARK | SAME, _) => (MARKS, false),
-        (BLANK, _) => (SPACE, state == SPACE),
-        (LINE, _) => (Kind::Line as u8, state == Kind::Line as u8),
-        _ => (Kind::Odd as u8, state == Kind::Odd as u8),
-    }
-}
-
-/// `STEPS[state << 4 | class]` is the next state, shifted by 4, with bit 0 set when the run goes on.
-pub(super) static STEPS: [u16; 1_024] = {
-    let mut table = [0; 1_024];
-    let mut at = 0_u16;
-    while at < 1_024 {
-        let (state, goes_on) = next((at >> 4) as u8, (at & 15) as u8);
-        #[allow(clippy::indexing_slicing, reason = "bounded by the loop; evaluated at compile time")]
-        {
-            table[at as usize] = ((state as u16) << 4) | goes_on as u16;
-        }
-        at = at.saturating_add(1);
     }
     table
 };
@@ -234,4 +150,4 @@ pub(super) const fn script(lead: u8, second: u8) -> Kind {
     }
 }
 
-const _: () = assert!(Kind::Odd as usize + 1 == KINDS && KINDS < START as usize);
+const _: () = assert!(Kind::Odd as usize + 1 == KINDS);

@@ -3,19 +3,22 @@
 //! A tokenizer's vocabulary does not fit into the module and its merging does not fit into the time. What does fit
 //! is what a byte-pair tokenizer does first: cut the text into runs (words, digits, punctuation, white space, other
 //! scripts). [`Counts`] counts characters by the kind of their run and their place in it, in one pass; the estimate
-//! is their sum, each weighted by what such a character adds on average under a tokenizer [`Family`]. The weights are fitted on real tokenizers by
-//! `tools/accuracy`; figures in `docs/accuracy.md`.
+//! is their sum, each weighted by what such a character adds on average under a tokenizer [`Family`]. The weights are
+//! fitted on real tokenizers by `tools/accuracy`; figures in `docs/accuracy.md`. Of long text [`Sample`] counts a part.
 //!
 //! Counting does not depend on the family, because the model's name may come after megabytes of text.
 
 mod counts;
 mod family;
 mod kind;
+mod sample;
+mod steps;
 mod weights;
 
 pub use counts::Counts;
 pub use family::Family;
 pub use kind::{KINDS, Kind, LENGTHS};
+pub use sample::{Sample, WHOLE};
 
 /// A byte-pair tokenizer has no pieces longer than this that are made of varied text; the floor of every estimate.
 const BYTES_AT_MOST: u64 = 128;
@@ -23,13 +26,13 @@ const BYTES_AT_MOST: u64 = 128;
 impl Counts {
     /// LLM tokens of everything counted, rounded up; 0 only when nothing was counted.
     pub fn llm_tokens(&self, family: Family) -> u64 {
-        let sum = self.rows().zip(weights::of(family)).fold(0_u64, |sum, (counts, weights)| {
-            counts.iter().zip(weights).fold(sum, |sum, (count, weight)| {
-                sum.saturating_add(u64::from(*count).saturating_mul(u64::from(*weight)))
-            })
-        });
-        sum.div_ceil(weights::ONE).max(self.bytes().div_ceil(BYTES_AT_MOST))
+        bounded(self.weigh(family).div_ceil(weights::ONE), self.bytes())
     }
+}
+
+/// The estimate within what is possible: no piece is shorter than a byte.
+fn bounded(llm_tokens: u64, bytes: u64) -> u64 {
+    llm_tokens.max(bytes.div_ceil(BYTES_AT_MOST)).min(bytes)
 }
 
 /// LLM tokens of one text.

@@ -1,7 +1,7 @@
 //! Output that the caller can see, counted while it streams, for answers that state no usage.
 
 use crate::cost::json::Path;
-use crate::cost::text::{Counts, Family};
+use crate::cost::text::{Family, Sample};
 
 /// Names under which a dialect puts text that the model wrote.
 fn is_text_name(name: &[u8]) -> bool {
@@ -76,7 +76,7 @@ fn is_foreign(name: &[u8]) -> bool {
 /// counts at least once, too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counter {
-    text: Counts,
+    text: Sample,
     strings: u64,
     /// The string at hand is not empty.
     any: bool,
@@ -95,8 +95,6 @@ impl Counter {
 
     /// LLM tokens so far under the model's tokenizer.
     pub(super) fn llm_tokens(&self, family: Family) -> u64 {
-        let mut text = self.text.clone();
-        text.cut();
-        text.llm_tokens(family).max(self.strings)
+        self.text.llm_tokens(family).max(self.strings)
     }
 }
