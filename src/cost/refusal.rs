@@ -5,8 +5,8 @@
 //! when it reads "billing", "quota exhausted" and the like.
 
 use super::dialect::Dialect;
+use super::json::quote;
 use crate::units::{Resource, Span};
-use serde_json::{Value, json};
 
 /// What the client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,54 +49,52 @@ pub fn too_large_message(resource: Resource, limit: u64, need: u64) -> String {
 
 /// The error body. Valid JSON whatever the strings hold.
 pub fn body(dialect: Dialect, refusal: &Refusal<'_>) -> Vec<u8> {
-    let message = refusal.message;
+    let mut message = String::with_capacity(256);
+    quote(&mut message, refusal.message);
     let large = refusal.status == 413;
-    let value = match dialect {
-        Dialect::OpenAi => json!({"error": {
-            "message": message,
-            "type": if large { "invalid_request_error" } else { "rate_limit_error" },
-            "param": Value::Null,
-            "code": if large { "exceeds_limit" } else { "rate_limit_exceeded" },
-        }}),
-        Dialect::AzureOpenAi => json!({"error": {"code": refusal.status.to_string(), "message": message}}),
-        Dialect::Anthropic => json!({"type": "error", "error": {
-            "type": if large { "request_too_large" } else { "rate_limit_error" },
-            "message": message,
-        }}),
-        Dialect::Gemini => json!({"error": gemini(refusal)}),
-        Dialect::Bedrock => json!({"message": message}),
-        Dialect::Mistral => json!({
-            "object": "error",
-            "message": message,
-            "type": if large { "invalid_request_error" } else { "rate_limited" },
-            "param": Value::Null,
-            "code": if large { "exceeds_limit" } else { "1300" },
-        }),
-        Dialect::Cohere => json!({"message": message}),
-        Dialect::Ollama => json!({"error": message}),
+    let kind = |small| if large { "invalid_request_error" } else { small };
+    let code = |small| if large { "exceeds_limit" } else { small };
+    let text = match dialect {
+        Dialect::OpenAi => format!(
+            r#"{{"error":{{"message":{message},"type":"{}","param":null,"code":"{}"}}}}"#,
+            kind("rate_limit_error"),
+            code("rate_limit_exceeded")
+        ),
+        Dialect::AzureOpenAi => {
+            format!(r#"{{"error":{{"code":"{}","message":{message}}}}}"#, refusal.status)
+        }
+        Dialect::Anthropic => format!(
+            r#"{{"type":"error","error":{{"type":"{}","message":{message}}}}}"#,
+            if large { "request_too_large" } else { "rate_limit_error" }
+        ),
+        Dialect::Gemini => gemini(refusal, &message),
+        Dialect::Mistral => format!(
+            r#"{{"object":"error","message":{message},"type":"{}","param":null,"code":"{}"}}"#,
+            kind("rate_limited"),
+            code("1300")
+        ),
+        Dialect::Bedrock | Dialect::Cohere => format!(r#"{{"message":{message}}}"#),
+        Dialect::Ollama => format!(r#"{{"error":{message}}}"#),
     };
-    value.to_string().into_bytes()
+    text.into_bytes()
 }
 
 /// Google's error status with the wait as `RetryInfo`, a duration with milliseconds.
-fn gemini(refusal: &Refusal<'_>) -> Value {
-    let mut details = vec![json!({
-        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": refusal.reason,
-        "domain": "backpressure",
-    })];
-    if let Some(millis) = refusal.wait_ms {
-        details.push(json!({
-            "@type": "type.googleapis.com/google.rpc.RetryInfo",
-            "retryDelay": format!("{}.{:03}s", millis / 1_000, millis % 1_000),
-        }));
-    }
-    json!({
-        "code": refusal.status,
-        "message": refusal.message,
-        "status": if refusal.wait_ms.is_some() { "RESOURCE_EXHAUSTED" } else { "INVALID_ARGUMENT" },
-        "details": details,
-    })
+fn gemini(refusal: &Refusal<'_>, message: &str) -> String {
+    let mut reason = String::new();
+    quote(&mut reason, refusal.reason);
+    let status = if refusal.wait_ms.is_some() { "RESOURCE_EXHAUSTED" } else { "INVALID_ARGUMENT" };
+    let retry = refusal.wait_ms.map_or_else(String::new, |millis| {
+        format!(
+            r#",{{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"{}.{:03}s"}}"#,
+            millis / 1_000,
+            millis % 1_000
+        )
+    });
+    format!(
+        r#"{{"error":{{"code":{},"message":{message},"status":"{status}","details":[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{reason},"domain":"backpressure"}}{retry}]}}}}"#,
+        refusal.status
+    )
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The access-log field: filter state `wasm.backpressure`, compact JSON.
 
+use crate::cost::json::quote;
 use core::fmt::Write as _;
 
 /// What one call's log field says.
@@ -46,22 +47,6 @@ impl LogField<'_> {
         let _ = write!(out, ",\"wait_ms\":{}}}", self.wait_ms);
         out
     }
-}
-
-/// Appends `text` as a JSON string.
-pub fn quote(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]

@@ -15,9 +15,11 @@
 
 mod find;
 mod path;
+mod quote;
 mod string;
 
 pub use path::{KEY_BYTES, PATH_LEVELS, Path};
+pub use quote::quote;
 
 /// Containers tracked one inside the other; deeper ones are flattened.
 ///

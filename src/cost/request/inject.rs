@@ -1,7 +1,7 @@
 //! Asking for usage in a stream that would not state it.
 
 use crate::cost::json::{Container, Literal, Path, Scanner, Visitor};
-use serde_json::{Map, Value};
+use std::ops::Range;
 
 const NAME: &[u8] = b"\"stream_options\"";
 
@@ -11,7 +11,7 @@ const NAME: &[u8] = b"\"stream_options\"";
 /// the literal `true`, and the usage is not asked for already. All bytes but those of the options stay as they are.
 pub fn inject_stream_usage(body: &[u8]) -> Option<Vec<u8>> {
     let (mut scanner, mut probe) = (Scanner::new(), Probe::default());
-    let mut options = None;
+    let mut options: Option<Options> = None;
     let mut at = 0_usize;
     while let Some(next) = body.get(at..).and_then(|rest| find(rest, NAME)) {
         let name = at.saturating_add(next);
@@ -20,26 +20,45 @@ pub fn inject_stream_usage(body: &[u8]) -> Option<Vec<u8>> {
         at = name.saturating_add(NAME.len());
         feed(&mut scanner, &mut probe, body.get(name..at)?)?;
         if is_member {
-            let value = value_span(&mut scanner, &mut probe, body, at)?;
-            at = value.end;
-            options = Some(value);
+            let found = read_options(&mut scanner, &mut probe, body, at)?;
+            at = found.value.end;
+            options = Some(found);
         }
     }
     feed(&mut scanner, &mut probe, body.get(at..)?)?;
     if scanner.finish(&mut probe).is_err() || !probe.streams {
         return None;
     }
-    let Some(span) = options else { return insert(body) };
-    let mut members = match serde_json::from_slice(body.get(span.clone())?).ok()? {
-        Value::Object(members) => members,
-        Value::Null => Map::new(),
-        _ => return None,
-    };
-    if members.insert("include_usage".into(), Value::Bool(true)) == Some(Value::Bool(true)) {
-        return None;
+    let Some(options) = options else { return insert(body) };
+    let (place, text) = options.change(body)?;
+    Some([body.get(..place.start)?, text, body.get(place.end..)?].concat())
+}
+
+/// The member with the options.
+struct Options {
+    value: Range<usize>,
+    /// The value of the last `include_usage`.
+    asked: Option<Range<usize>>,
+}
+
+impl Options {
+    /// Which bytes to replace by what, so that usage is asked for; `None` when it is.
+    fn change(&self, body: &[u8]) -> Option<(Range<usize>, &'static [u8])> {
+        let (start, end) = (self.value.start, self.value.end);
+        match (&self.asked, body.get(self.value.clone())?) {
+            (Some(asked), _) => {
+                let is_true = body.get(asked.clone())? == b"true";
+                (!is_true).then(|| (asked.clone(), &b"true"[..]))
+            }
+            (None, [b'{', members @ ..]) => {
+                let after = start.saturating_add(1);
+                let empty = members.trim_ascii_start().starts_with(b"}");
+                let member = if empty { &b"\"include_usage\":true"[..] } else { b"\"include_usage\":true," };
+                Some((after..after, member))
+            }
+            _ => Some((start..end, b"{\"include_usage\":true}")),
+        }
     }
-    let value = Value::Object(members).to_string();
-    Some([body.get(..span.start)?, value.as_bytes(), body.get(span.end..)?].concat())
 }
 
 /// Puts the options in front of the first member; there is one, or the body would not stream.
@@ -49,23 +68,42 @@ fn insert(body: &[u8]) -> Option<Vec<u8>> {
     Some([body.get(..brace)?, &member[..], body.get(brace..)?].concat())
 }
 
-/// Where the value of the member whose name ends at `at` stands: an object or `null`.
-fn value_span(
-    scanner: &mut Scanner,
-    probe: &mut Probe,
-    body: &[u8],
-    at: usize,
-) -> Option<std::ops::Range<usize>> {
-    let lead = body.get(at..)?.iter().position(|byte| matches!(byte, b'{' | b'n'))?;
+/// Reads the options, whose name ends at `at`: an object or `null`.
+fn read_options(scanner: &mut Scanner, probe: &mut Probe, body: &[u8], at: usize) -> Option<Options> {
+    let lead = body.get(at..)?.iter().position(|&byte| !is_before_value(byte))?;
     let start = at.saturating_add(lead);
+    if !matches!(body.get(start)?, b'{' | b'n') {
+        return None;
+    }
     feed(scanner, probe, body.get(at..start)?)?;
+    let mut asked = None;
+    // The colon after the name has come, its value has not.
+    let mut is_due = false;
     for (offset, byte) in body.get(start..)?.iter().enumerate() {
+        let place = start.saturating_add(offset);
+        if !probe.path.is(&["stream_options", "include_usage"]) {
+            is_due = false;
+        } else if *byte == b':' {
+            is_due = true;
+        } else if is_due && !is_before_value(*byte) {
+            is_due = false;
+            let len = match byte {
+                b't' | b'n' => 4,
+                b'f' => 5,
+                _ => return None,
+            };
+            asked = Some(place..place.saturating_add(len));
+        }
         feed(scanner, probe, std::slice::from_ref(byte))?;
         if probe.path.depth() == 1 && scanner.after_member() {
-            return Some(start..start.saturating_add(offset).saturating_add(1));
+            return Some(Options { value: start..place.saturating_add(1), asked });
         }
     }
     None
+}
+
+const fn is_before_value(byte: u8) -> bool {
+    matches!(byte, b':' | b' ' | b'\n' | b'\r' | b'\t')
 }
 
 fn feed(scanner: &mut Scanner, probe: &mut Probe, bytes: &[u8]) -> Option<()> {
@@ -104,6 +142,9 @@ impl Visitor for Probe {
     fn string(&mut self, _part: &[u8], _last: bool) {
         self.value(false);
     }
+    fn unread(&self) -> usize {
+        usize::MAX
+    }
     fn number(&mut self, _text: &[u8]) {
         self.value(false);
     }
@@ -137,6 +178,18 @@ mod tests {
                 "{\"stream\":true,\"stream_options\":{\"include_obfuscation\":false,\"include_usage\":true},\"n\":1}",
             ),
             (
+                "{\"stream_options\":{\"include_usage\":null , \"x\":{\"include_usage\":true}},\"stream\":true}",
+                "{\"stream_options\":{\"include_usage\":true , \"x\":{\"include_usage\":true}},\"stream\":true}",
+            ),
+            (
+                "{\"stream_options\":{ \"x\":[1]},\"stream\":true}",
+                "{\"stream_options\":{\"include_usage\":true, \"x\":[1]},\"stream\":true}",
+            ),
+            (
+                "{\"stream_options\":{\"include_usage\":true,\"include_usage\":false},\"stream\":true}",
+                "{\"stream_options\":{\"include_usage\":true,\"include_usage\":true},\"stream\":true}",
+            ),
+            (
                 "{\"m\":{\"stream_options\":{}},\"c\":\"\\\"stream_options\\\"\",\"d\":\"stream_options\",\"stream\":true}",
                 "{\"stream_options\":{\"include_usage\":true},\"m\":{\"stream_options\":{}},\
                  \"c\":\"\\\"stream_options\\\"\",\"d\":\"stream_options\",\"stream\":true}",
@@ -164,6 +217,11 @@ mod tests {
             "{\"x\":{\"stream\":true}}",
             "{\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
             "{\"stream\":true,\"stream_options\":7}",
+            "{\"stream\":true,\"stream_options\":\"null\"}",
+            "{\"stream\":true,\"stream_options\":[{}]}",
+            "{\"stream\":true,\"stream_options\":false,\"n\":1}",
+            "{\"stream\":true,\"stream_options\":{\"include_usage\":7}}",
+            "{\"stream\":true,\"stream_options\":{\"include_usage\":\":true\"}}",
             "{\"stream\":true,\"stream_options\":{",
             "{\"stream\":true",
             "{\"stream\":true} x",

@@ -1,8 +1,8 @@
 //! The one pass over the text.
 
 use super::family::Family;
-use super::kind::{CLASSES, KINDS, Kind, LENGTHS, MARK, script};
-use super::steps::{START, STEPS, cell_of};
+use super::kind::{CLASSES, KINDS, Kind, LENGTHS, script};
+use super::steps::{ENTRIES, START, STEPS, cell_of};
 use super::weights;
 
 const CELLS: usize = KINDS * LENGTHS;
@@ -85,31 +85,31 @@ impl Counts {
     /// Counts a part of a text.
     pub fn feed(&mut self, part: &[u8]) {
         self.stand_for(part.len());
-        let steps: &[u16] = &STEPS;
+        let steps: &[u16; ENTRIES] = &STEPS;
         let times = self.times;
         // The cell, shifted by 4 as in the table.
-        let (mut state, mut previous) = (self.cell << 4, self.previous);
+        let (mut state, mut previous) = (usize::from(self.cell) << 4, self.previous);
         for &byte in part {
             if byte < 0x80 {
                 let class = CLASSES.get(usize::from(byte)).copied().unwrap_or_default();
-                // Sets bit 0 of the class when a mark comes again.
-                let class = class | (u8::from(byte == previous) & (class >> MARK.trailing_zeros()));
+                let same = byte == previous;
                 previous = byte;
-                state = steps.get(usize::from(state | u16::from(class))).copied().unwrap_or_default();
-                if let Some(count) = self.cells.get_mut(usize::from(state >> 4)) {
+                let at = state.wrapping_add(usize::from(class)).wrapping_add(usize::from(same));
+                state = usize::from(steps.get(at).copied().unwrap_or_default());
+                if let Some(count) = self.cells.get_mut(state >> 4) {
                     *count = count.wrapping_add(times);
                 }
             } else if byte >= 0xc0 {
                 self.lead = byte;
             } else if self.lead != 0 {
-                self.cell = state >> 4;
+                self.cell = (state >> 4) as u16;
                 let kind = script(self.lead, byte);
                 self.character(kind);
                 self.lead = 0;
-                (state, previous) = (self.cell << 4, byte);
+                (state, previous) = (usize::from(self.cell) << 4, byte);
             }
         }
-        (self.cell, self.previous) = (state >> 4, previous);
+        (self.cell, self.previous) = ((state >> 4) as u16, previous);
     }
 
     /// Counts a character that is not ASCII.

@@ -89,15 +89,16 @@ pub enum Kind {
     Odd,
 }
 
-/// Classes of ASCII bytes. `SAME` is `MARK | 1`: a mark that equals the byte before.
+/// Classes of ASCII bytes, even numbers. The odd one after each is for a byte that equals the byte before, which
+/// matters only for marks.
 pub(super) const LOWER: u8 = 0;
-pub(super) const UPPER: u8 = 1;
-pub(super) const DIGIT: u8 = 2;
-pub(super) const BLANK: u8 = 3;
-pub(super) const LINE: u8 = 4;
-pub(super) const ODD: u8 = 5;
-pub(super) const MARK: u8 = 8;
-pub(super) const SAME: u8 = 9;
+pub(super) const UPPER: u8 = 2;
+pub(super) const DIGIT: u8 = 4;
+pub(super) const BLANK: u8 = 6;
+pub(super) const LINE: u8 = 8;
+pub(super) const ODD: u8 = 10;
+pub(super) const MARK: u8 = 12;
+pub(super) const SAME: u8 = 13;
 
 const fn class_of(byte: u8) -> u8 {
     match byte {

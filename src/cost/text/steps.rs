@@ -80,16 +80,26 @@ const fn next(state: u8, class: u8) -> (u8, bool) {
     }
 }
 
+/// Entries of [`STEPS`].
+pub(super) const ENTRIES: usize = (KINDS * LENGTHS + 1) << 4;
+
 /// `STEPS[cell << 4 | class]` is the cell of a byte of this class after `cell`, shifted by 4.
 ///
 /// 20 KiB that are quickly computed and would be a thirtieth of the module.
-pub(super) static STEPS: LazyLock<Box<[u16]>> = LazyLock::new(|| {
-    let rows = (0..=BEFORE).flat_map(|kind| (0..LENGTHS as u16).map(move |place| (kind, place)));
-    let cells = rows.take(usize::from(START).saturating_add(1));
+pub(super) static STEPS: LazyLock<Box<[u16; ENTRIES]>> = LazyLock::new(|| {
     let step = |(kind, place): (u8, u16), class| {
+        let class = if class == SAME { SAME } else { class & !1 };
         let (kind, goes_on) = next(kind, class);
         let place = if goes_on { place.saturating_add(1).min(LENGTHS as u16 - 1) } else { 0 };
         u16::from(kind).wrapping_mul(LENGTHS as u16).wrapping_add(place) << 4
     };
-    cells.flat_map(|cell| (0..16).map(move |class| step(cell, class))).collect()
+    let mut table = Box::new([0; ENTRIES]);
+    let (rows, _) = table.as_chunks_mut::<16>();
+    for (cell, row) in rows.iter_mut().enumerate() {
+        let of = ((cell / LENGTHS) as u8, (cell % LENGTHS) as u16);
+        for (class, entry) in (0..).zip(row) {
+            *entry = step(of, class);
+        }
+    }
+    table
 });

@@ -1,5 +1,6 @@
 //! A snapshot as compact JSON, for the page and for programs.
 
+use crate::cost::json::quote;
 use core::fmt::Write as _;
 
 use super::{DenialView, FlowView, LimitView, PoolView, ReturnView, Snapshot};
@@ -20,18 +21,7 @@ impl Writer {
     }
 
     fn text(&mut self, value: &str) {
-        self.out.push('"');
-        for c in value.chars() {
-            match c {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                c if u32::from(c) < 0x20 => {
-                    let _ = write!(self.out, "\\u{:04x}", u32::from(c));
-                }
-                c => self.out.push(c),
-            }
-        }
-        self.out.push('"');
+        quote(&mut self.out, value);
     }
 
     fn key(&mut self, name: &str) {
