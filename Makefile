@@ -48,6 +48,7 @@ simulate: ## Fairness table and figures from the virtual-time simulator
 
 .PHONY: accuracy
 accuracy: ## Estimates against real tokenizers
+	test -d target/accuracy/corpus || $(PYTHON) tools/accuracy/corpus.py
 	cargo run --locked --release -p accuracy
 
 ##@ Test

@@ -6,7 +6,12 @@
 //! cargo run --release -p accuracy -- --fit         # fits on the fit part, rewrites src/cost/text/weights.rs
 //! cargo run --release -p accuracy -- --count FILE  # what each tokenizer and the estimate say for one file
 //! ```
-#![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::expect_used)]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::disallowed_methods
+)]
 
 mod corpus;
 mod fit;

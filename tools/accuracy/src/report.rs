@@ -68,8 +68,7 @@ pub(crate) fn print(documents: &[Document], estimate: impl Fn(&str, usize) -> f6
         }
     }
     println!(
-        "{:12} {:>4}   {}",
-        "", "docs", "o200k: mean bias worst |  cl100k              |  Claude <= 4.6       |  Claude >= 4.7"
+        "             docs   o200k: mean bias worst |  cl100k              |  Claude <= 4.6       |  Claude >= 4.7"
     );
     let line = |name: &str, row: &[Errors; 4]| {
         let cells: Vec<String> = row.iter().map(Errors::cells).collect();
