@@ -12,7 +12,7 @@ mod session_support;
 use envoy_backpressure::gate::SharedStore;
 use envoy_backpressure::observe::{Anomaly, Decided};
 use envoy_backpressure::session::admission::Seen;
-use envoy_backpressure::session::{Phase, Session, Verdict};
+use envoy_backpressure::session::{Session, Verdict};
 use envoy_backpressure::testing::shared_data::{Fate, Operation};
 use session_support::*;
 

@@ -147,10 +147,10 @@ pub(super) fn carry_out(
             if host::send_response(answer.status, &details, &answer.headers, &answer.body) {
                 return Action::Pause;
             }
-            if let Ok(mut session) = session.try_borrow_mut() {
-                if let Some(Verdict::Forward(forward)) = worker.step(now, |env| session.reply_failed(env)) {
-                    prepare(&worker.plan.config, &forward);
-                }
+            if let Ok(mut session) = session.try_borrow_mut()
+                && let Some(Verdict::Forward(forward)) = worker.step(now, |env| session.reply_failed(env))
+            {
+                prepare(&worker.plan.config, &forward);
             }
             write_log_field(session);
             if from_tick {
