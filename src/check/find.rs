@@ -55,7 +55,27 @@ pub fn find(documents: &Documents) -> Vec<Found> {
             search(document, &place, DEPTH, &mut found);
         }
     }
+    let patched = |path: &str| documents.0.iter().any(|document| patches(document, path));
+    if patched("/allow_on_headers_stop_iteration") {
+        for found in found.iter_mut().filter(|found| found.host == Host::ExtensionPolicy) {
+            found.host = Host::Envoy { holds_headers: true, reloads: patched("/failure_policy") };
+        }
+    }
     found
+}
+
+/// True for an `EnvoyPatchPolicy` that sets `path` in a filter's configuration.
+fn patches(document: &Json, path: &str) -> bool {
+    let patches = member(document, "spec").and_then(|spec| member(spec, "jsonPatches"));
+    let Some(Json::Array(patches)) =
+        patches.filter(|_| text(document, &["kind"]) == Some("EnvoyPatchPolicy"))
+    else {
+        return false;
+    };
+    patches
+        .iter()
+        .filter_map(|patch| member(patch, "operation"))
+        .any(|operation| text(operation, &["path"]) == Some(path))
 }
 
 fn search(json: &Json, place: &str, depth: usize, found: &mut Vec<Found>) {
