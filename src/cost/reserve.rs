@@ -212,7 +212,7 @@ impl Entry {
         // Rank of the 90th percentile, counted from above: so many calls may be longer.
         let mut above = total / 10;
         let (mut quantile, mut sum) = (None, 0u64);
-        for (at, count) in self.counts.iter().enumerate().rev() {
+        for (at, count) in self.counts.iter().enumerate().rev().filter(|(_, count)| **count > 0) {
             let count = u32::from(*count);
             sum = sum.saturating_add(u64::from(count).saturating_mul(middle(at)));
             if quantile.is_none() {

@@ -1,7 +1,7 @@
 //! Text of any length at a bounded price: its beginning is counted, then a window of every so many bytes.
 //!
-//! 1. The first [`WHOLE`] bytes are counted. After them come periods of [`NEAR_PERIOD`] bytes, from [`FAR`] on of
-//!    [`FAR_PERIOD`]; of each the last [`WINDOW`] bytes are counted, and weigh as much as the whole period.
+//! 1. The first [`WHOLE`] bytes are counted. After them come periods, first as [`NEAR`] has it, from [`FAR`] on as
+//!    [`FURTHER`]; of each a window at its end is counted, and weighs as much as the whole period.
 //! 2. Before a window some text is read without being counted, so that a word that reaches into it counts there for
 //!    what its later characters add: a window holds what the full count would put into it, no more.
 //! 3. Positions are in bytes as written, escapes included, and go on over the texts of a body. So the estimate does
@@ -12,14 +12,12 @@ use super::{Counts, Family, weights};
 
 /// Bytes of a body's text that are counted whole.
 pub const WHOLE: usize = 2_048;
-/// Bytes counted of each period.
-const WINDOW: usize = 128;
-/// A period's bytes.
-const NEAR_PERIOD: usize = 1_024;
-/// A period's bytes further on.
-const FAR_PERIOD: usize = 4_096;
-/// Bytes of text after which the long periods begin.
-const FAR: u64 = 65_536;
+/// Bytes of a period, and how many of them are counted.
+const NEAR: (usize, usize) = (1_024, 128);
+/// The same further on.
+const FURTHER: (usize, usize) = (2_048, 64);
+/// Bytes of text after which the sparse periods begin.
+const FAR: u64 = 32_768;
 /// Bytes read before a window: enough for the longest run whose places are told apart, in a byte each ...
 const LEAD: usize = 20;
 /// ... and so many more for characters of three bytes.
@@ -46,8 +44,8 @@ pub struct Sample {
     phase: Phase,
     /// Bytes until the phase ends; never 0.
     left: usize,
-    /// What a byte of the next window stands for.
-    weight: u32,
+    /// Bytes of the present period, and how many of them are counted.
+    period: (usize, usize),
     /// Bytes so far.
     bytes: u64,
 }
@@ -61,7 +59,7 @@ impl Default for Sample {
 impl Sample {
     /// No text yet.
     pub const fn new() -> Self {
-        Self { counts: Counts::new(), phase: Phase::Count, left: WHOLE, weight: 1, bytes: 0 }
+        Self { counts: Counts::new(), phase: Phase::Count, left: WHOLE, period: NEAR, bytes: 0 }
     }
 
     /// Takes a part of a text.
@@ -138,18 +136,16 @@ impl Sample {
                 (Phase::Lead, LEAD)
             }
             Phase::Lead => {
-                self.counts.weigh_on(self.weight);
-                (Phase::Count, WINDOW)
+                let (period, window) = self.period;
+                let times = period.checked_div(window).and_then(|times| u32::try_from(times).ok());
+                self.counts.weigh_on(times.unwrap_or(1));
+                (Phase::Count, window)
             }
             Phase::Count => {
                 self.counts.restart(0);
-                let (period, weight) = if self.bytes < FAR {
-                    (NEAR_PERIOD, NEAR_PERIOD / WINDOW)
-                } else {
-                    (FAR_PERIOD, FAR_PERIOD / WINDOW)
-                };
-                self.weight = u32::try_from(weight).unwrap_or(1);
-                (Phase::Skip, period.saturating_sub(LONG_LEAD).saturating_sub(LEAD).saturating_sub(WINDOW))
+                self.period = if self.bytes < FAR { NEAR } else { FURTHER };
+                let (period, window) = self.period;
+                (Phase::Skip, period.saturating_sub(LONG_LEAD).saturating_sub(LEAD).saturating_sub(window))
             }
         };
     }

@@ -39,12 +39,14 @@ impl Totals {
         Some(usage)
     }
 
-    /// Takes over what the documents inside the documents say.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.stated.merge(&other.stated);
+    /// With what the documents inside the documents say.
+    pub(super) fn merged(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.stated.merge(&other.stated);
         if let Some(error) = &other.error {
-            self.error.get_or_insert_default().merge(error);
+            both.error.get_or_insert_default().merge(error);
         }
+        both
     }
 
     /// Sum over choices of a server that counts each apart; zero when it also stated the whole.

@@ -208,12 +208,14 @@ impl ResponseMeter {
         } else if matches!(self.framing, Framing::Sequence(_)) {
             self.reader.next();
         }
-        let mut totals = self.reader.totals().clone();
+        let mut totals = self.reader.totals();
         let mut output_seen = totals.visible.llm_tokens(self.family);
+        let merged;
         if let Framing::EventStream(stream) = &self.framing {
             let inner = stream.inner().totals();
             output_seen = output_seen.saturating_add(inner.visible.llm_tokens(self.family));
-            totals.merge(inner);
+            merged = totals.merged(inner);
+            totals = &merged;
         }
         let unreadable = matches!(self.encoding, Encoding::Unreadable) && self.body_bytes > 0;
         let damaged = match (&self.encoding, &self.framing) {

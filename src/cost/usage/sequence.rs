@@ -15,7 +15,11 @@ impl Sequence {
     /// After garbage the next line is tried, but only when a document has ended before: inside a single damaged
     /// document a line may look like anything.
     pub(super) fn feed(&mut self, bytes: &[u8], reader: &mut Reader) {
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
+            let (line, more) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+            rest = more;
             if !self.skipping {
                 reader.feed(line);
                 self.skipping = reader.is_broken();

@@ -17,7 +17,7 @@ mod corpus;
 mod fit;
 mod report;
 
-use envoy_backpressure::cost::text::{Family, llm_tokens};
+use envoy_backpressure::cost::text::{Family, Sample, llm_tokens};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +37,11 @@ fn main() {
         }
         _ => {
             let documents = corpus::load("test");
-            report::print(&documents, |text, family| llm_tokens(text.as_bytes(), Family::ALL[family]) as f64);
+            report::print(&documents, |text, family| {
+                let mut sample = Sample::new();
+                sample.feed(text.as_bytes());
+                sample.llm_tokens(Family::ALL[family]) as f64
+            });
             report::speed(&documents);
         }
     }
