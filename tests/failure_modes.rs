@@ -54,7 +54,7 @@ fn a_ledger_of_foreign_bytes_is_replaced_and_the_next_call_is_decided() {
 
 #[test]
 fn a_ledger_of_a_newer_version_is_left_alone_and_calls_pass() {
-    let newer = b"bpl\x02what comes after version 1";
+    let newer = b"bpl\x03what comes after version 2";
     let (mut worker, second) = find_in_place_of_the_ledger(newer);
     assert_eq!(worker.counts.anomalies, [Anomaly::LedgerNewer, Anomaly::LedgerNewer]);
     assert_eq!(second, Decided::FailedOpen);

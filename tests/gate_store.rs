@@ -3,8 +3,8 @@
 mod gate_support;
 
 use envoy_backpressure::gate::{
-    Decision, Expected, Ledger, LedgerError, PutError, Scratch, SharedStore, TransactError, admit, inspect,
-    standings, transact,
+    Decision, Expected, Ledger, LedgerError, PutError, Scratch, SharedStore, TransactError, admit, cancel,
+    inspect, standings, transact,
 };
 use envoy_backpressure::testing::shared_data::{Fate, Operation, SharedData};
 use gate_support::*;
@@ -74,7 +74,7 @@ fn foreign_bytes_are_replaced_newer_ones_are_left_alone() {
     assert_eq!(one(&mut store, 8, 1), Err(TransactError::Corrupt));
     assert_eq!(one(&mut store, 8, 1), Ok(true), "the next call finds the gate working");
 
-    let newer = b"bpl\x02whatever comes then".to_vec();
+    let newer = b"bpl\x03whatever comes then".to_vec();
     assert_eq!(Ledger::decode(&newer), Err(LedgerError::Newer));
     store.set_raw(KEY, &newer, 0).unwrap();
     assert_eq!(one(&mut store, 8, 2), Err(TransactError::Newer));
@@ -103,16 +103,46 @@ fn the_layout_is_the_published_one() {
     let mut ledger = Ledger::new(at(0));
     let mut idle = Vec::new();
     ledger.encode(&mut idle);
-    let golden_idle = concat!("62706c01", "0000", "0060cdaf545e0600", "0000000000000000");
+    let golden_idle = concat!("62706c02", "0000", "0060cdaf545e0600", "0000000000000000");
     assert_eq!(hex(&idle), golden_idle);
     assert!(idle.len() <= 400);
     admit(&mut ledger, &policy, &ask(1, 100, 1), at(0));
     admit(&mut ledger, &policy, &ask(2, 900, 1), at(250));
     let mut busy = Vec::new();
     ledger.encode(&mut busy);
-    assert_eq!(hex(&busy), include_str!("golden/ledger_v1.hex").trim());
+    assert_eq!(hex(&busy), include_str!("golden/ledger_v2.hex").trim());
     assert_eq!(Ledger::decode(&busy), Ok(ledger));
     store.set_raw(KEY, &busy, 0).unwrap();
+}
+
+#[test]
+fn a_damaged_sum_of_a_window_is_counted_anew_within_a_turn_of_the_ring() {
+    let policy = policy(Some(600), None, 10, true);
+    let mut ledger = Ledger::new(at(0));
+    let mut now = 0;
+    let mut pass = |ledger: &mut Ledger, calls: u64| {
+        (0..calls)
+            .filter(|call| {
+                now += 500;
+                let ask = ask(now + call, 1, 1);
+                let decision = admit(ledger, &policy, &ask, at(now));
+                if let Decision::Wait(booking, _) = &decision {
+                    cancel(ledger, &policy, booking, at(now));
+                }
+                matches!(decision, Decision::Admit(_))
+            })
+            .count()
+    };
+    assert_eq!(pass(&mut ledger, 130), 130);
+    let mut bytes = Vec::new();
+    ledger.encode(&mut bytes);
+    // Magic, version, flags, two times, missing, the number of slots and which; then the sum.
+    let sum = 22 + 8 + 1 + 16;
+    assert_eq!(bytes[sum..sum + 8], 121_u64.to_le_bytes());
+    bytes[sum..sum + 8].copy_from_slice(&5_000_u64.to_le_bytes());
+    let mut damaged = Ledger::decode(&bytes).unwrap();
+    assert!(pass(&mut damaged, 128) < 128);
+    assert_eq!(pass(&mut damaged, 128), 128);
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -2,10 +2,11 @@
 
 use crate::units::{Cost, Resource, Span, Timestamp};
 
+use super::calls::Call;
 use super::compact::{low32, pack_byte};
 use super::ledger::{Ledger, Rules};
 use super::line::Line;
-use super::queue::{Call, Place, Recognised, amounts_of};
+use super::queue::{Place, Recognised, amounts_of};
 use super::weight::{Pricing, Weights};
 use super::{Ask, Booking, Decision, Policy, Reservation, WaitReason};
 
@@ -19,7 +20,7 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     if ledger.queue.is_empty() && shortage.is_none() {
         return Decision::Admit(take(ledger, &rules, ask, 1));
     }
-    let Some(flow) = ledger.queue.entry(&ask.flow) else {
+    let Some(flow) = ledger.queue.entry(&ask.flow, ledger.last / 1_000) else {
         // More flows wait than are kept, none of them of this class: told a time, remembered nowhere.
         let wait = told(Span::MAX, ask);
         let booking = Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told: wait };
@@ -39,7 +40,7 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     let broken = place
         .and_then(|place| ledger.queue.calls.get(place.call))
         .is_some_and(|call| call.due() <= ledger.last.div_ceil(1_000));
-    let line = Line::new(ledger, &pricing, &weights, flow, place, &ask.cost);
+    let line = Line::new(ledger, &pricing, &weights, flow, place, &ask.cost, shortage.is_none());
     let curves = ledger.curves(&rules);
     let reason = match shortage {
         None if line.all_kept(ledger, &curves) => {
@@ -67,7 +68,7 @@ pub fn charge(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) -
     let rules = ledger.advance(policy, now);
     if !ledger.queue.is_empty() {
         let pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
-        if let Some(flow) = ledger.queue.entry(&ask.flow) {
+        if let Some(flow) = ledger.queue.entry(&ask.flow, ledger.last / 1_000) {
             let weights = Weights::new(&ledger.queue, flow);
             let service = pricing.dominant(&amounts_of(&ask.cost, &policy.limits));
             ledger.queue.serve(&weights, flow, service);
@@ -131,11 +132,11 @@ fn at_turn(now: u64, wait: Span, told: Span) -> Call {
 
 fn book(ledger: &mut Ledger, flow: usize, place: Option<Place>, call: Call) {
     let Some(place) = place else {
-        ledger.queue.push(flow, call);
+        ledger.queue.push(flow, &call, ledger.last / 1_000);
         return;
     };
-    if let Some(booked) = ledger.queue.calls.get_mut(place.call) {
-        *booked = Call { twin: booked.twin, ..call };
+    if let Some(booked) = ledger.queue.calls.get(place.call) {
+        ledger.queue.calls.set(place.call, &Call { twin: booked.twin, ..call });
     }
 }
 

@@ -3,27 +3,30 @@
 //! ```text
 //! "bpl", version, flags, last (u64), shift (i64)
 //! upstream block          when learned
-//! per busy meter:         missing (u64); n (u8), n times: age (u8), amount (u32)
-//!                         or 128 + n (u8), the amounts (u32) of the newest n slots, oldest first
+//! per busy meter:         missing (u64), n (u8): slots of the ring that are not 0. When any: which (u128), then the
+//!                         amounts (u32) of these; with n = 255 their sum (u64) and the whole ring, 128 amounts
 //! in flight, when any:    grain, ttl, mean (u64 each); n (u8), n times: age (u8), count (u32)
 //! usage, when any:        reserved, used (u64 each)
-//! queue, when any:        virtual time, decays (u64 each), flows (u16), the flows, the calls
+//! queue, when any:        see `codec_queue`
 //! ```
+//!
+//! What lies in memory as it lies in the bytes is copied as a whole: a call on a busy pool without a queue reads and
+//! writes a kilobyte, and should not take it apart for the few numbers that change.
 
 use crate::units::Timestamp;
 use crate::upstream::UpstreamState;
 
 use super::codec_queue::{decode_queue, encode_queue};
+use super::compact::low64;
 use super::ledger::Ledger;
-use super::meter::{MINUTE, Meter, STRETCHED};
-use super::queue::Queue;
+use super::meter::{MINUTE, Meter, RING, STRETCHED};
 use super::slots::InFlight;
 use super::usage::Usage;
 
 /// First bytes of every ledger.
 const MAGIC: [u8; 3] = *b"bpl";
 /// Version of the layout. A change of the layout counts it up.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 const STRICT: u16 = 1;
 const LEARNED: u16 = 1 << 1;
@@ -34,8 +37,10 @@ const USAGE: u16 = 1 << 7;
 const QUEUE: u16 = 1 << 8;
 const KNOWN: u16 = (1 << 9) - 1;
 
-/// With it, a meter's slots follow one after the other; without, each with its age.
-const DENSE: u8 = 0x80;
+/// In place of the number of slots: all of them follow.
+const WHOLE: u8 = u8::MAX;
+/// From so many slots on all of them are written.
+const MANY: u32 = 96;
 
 /// Why bytes are not a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,15 @@ impl Ledger {
     /// # Errors
     /// See [`LedgerError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, LedgerError> {
+        let mut ledger = Self::new(Timestamp::EPOCH);
+        ledger.reload(bytes).map(|()| ledger)
+    }
+
+    /// Like [`Ledger::decode`], into a ledger that is there: nothing of what it held is left, but its memory is.
+    ///
+    /// # Errors
+    /// See [`LedgerError`]; what the ledger then holds means nothing.
+    pub fn reload(&mut self, bytes: &[u8]) -> Result<(), LedgerError> {
         let mut reader = Reader { rest: bytes };
         match reader.array::<4>() {
             Some([a, b, c, VERSION]) if [a, b, c] == MAGIC => {}
@@ -60,23 +74,22 @@ impl Ledger {
             }
             _ => return Err(LedgerError::Corrupt),
         }
-        decode_body(&mut reader).filter(|_| reader.rest.is_empty()).ok_or(LedgerError::Corrupt)
+        decode_body(&mut reader, self).filter(|()| reader.rest.is_empty()).ok_or(LedgerError::Corrupt)
     }
 
     /// Appends the ledger's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&MAGIC);
-        out.push(VERSION);
         let flag = |bit: u16, set: bool| if set { bit } else { 0 };
         let mut flags = flag(STRICT, self.period == STRETCHED)
             | flag(LEARNED, self.upstream != UpstreamState::default())
             | flag(IN_FLIGHT, self.in_flight != InFlight::new())
             | flag(USAGE, self.usage != Usage::default())
-            | flag(QUEUE, self.queue != Queue::default());
+            | flag(QUEUE, !self.queue.is_forgotten());
         for (index, meter) in self.meters.iter().enumerate() {
             flags |= flag(FIRST_METER << index, !meter.is_idle());
         }
-        put(out, flags.to_le_bytes());
+        let ([a, b, c], [d, e]) = (MAGIC, flags.to_le_bytes());
+        put(out, [a, b, c, VERSION, d, e]);
         put(out, self.last.to_le_bytes());
         put(out, self.shift.to_le_bytes());
         if flags & LEARNED != 0 {
@@ -93,15 +106,15 @@ impl Ledger {
             put(out, self.usage.used.to_le_bytes());
         }
         if flags & QUEUE != 0 {
-            encode_queue(&self.queue, self.last / 1_000, out);
+            encode_queue(&self.queue, out);
         }
     }
 }
 
-fn decode_body(reader: &mut Reader<'_>) -> Option<Ledger> {
+fn decode_body(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Option<()> {
     let flags = reader.u16()?;
     let last = reader.u64()?;
-    let mut ledger = Ledger::new(Timestamp::from_micros(last));
+    ledger.reset(Timestamp::from_micros(last));
     ledger.shift = i64::from_le_bytes(reader.array()?);
     ledger.period = if flags & STRICT == 0 { MINUTE } else { STRETCHED };
     if flags & LEARNED != 0 {
@@ -113,91 +126,88 @@ fn decode_body(reader: &mut Reader<'_>) -> Option<Ledger> {
         }
     }
     if flags & IN_FLIGHT != 0 {
-        ledger.in_flight = decode_in_flight(reader, last)?;
+        decode_in_flight(reader, &mut ledger.in_flight, last)?;
     }
     if flags & USAGE != 0 {
         ledger.usage = Usage { reserved: reader.u64()?, used: reader.u64()? };
     }
     if flags & QUEUE != 0 {
-        ledger.queue = decode_queue(reader, last / 1_000)?;
+        decode_queue(reader, &mut ledger.queue)?;
     }
-    (flags & !KNOWN == 0).then_some(ledger)
+    (flags & !KNOWN == 0).then_some(())
 }
 
 fn encode_meter(meter: &Meter, out: &mut Vec<u8>) {
     put(out, meter.missing.to_le_bytes());
-    if meter.used() == 0 {
-        out.push(0);
+    let (ring, filled) = meter.ring();
+    let count = filled.count_ones();
+    if count >= MANY {
+        out.push(WHOLE);
+        put(out, filled.to_le_bytes());
+        put(out, meter.used().to_le_bytes());
+        let cells = ring.map(u32::to_le_bytes);
+        out.extend_from_slice(cells.as_flattened());
         return;
     }
-    let count = meter.counting();
-    let filled = meter.filled();
-    let leading = meter.slots().position(|slot| slot > 0).and_then(|slots| u8::try_from(slots).ok());
-    let span = count.saturating_sub(leading.unwrap_or(0));
-    if u32::from(filled).saturating_mul(5) < u32::from(span).saturating_mul(4) {
-        out.push(filled);
-        let mut age = count;
-        meter.slots().for_each(|slot| {
-            age = age.saturating_sub(1);
-            if slot > 0 {
-                let [a, b, c, d] = slot.to_le_bytes();
-                put(out, [age, a, b, c, d]);
-            }
-        });
-    } else {
-        out.push(DENSE | span);
-        let mut cells = [[0_u8; 4]; 128];
-        let mut free = cells.iter_mut();
-        meter.slots().for_each(|slot| {
-            if let Some(cell) = free.next() {
-                *cell = slot.to_le_bytes();
-            }
-        });
-        let used = cells.get(usize::from(count.saturating_sub(span))..usize::from(count)).unwrap_or_default();
-        out.extend_from_slice(used.as_flattened());
+    out.push(u8::try_from(count).unwrap_or(0));
+    if count > 0 {
+        put(out, filled.to_le_bytes());
+        let amounts = places(filled).filter_map(|place| ring.get(usize::try_from(place).ok()?));
+        amounts.for_each(|amount| put(out, amount.to_le_bytes()));
     }
 }
 
 fn decode_meter(reader: &mut Reader<'_>, meter: &mut Meter) -> Option<()> {
     meter.missing = reader.u64()?;
     let count = reader.byte()?;
-    if count & DENSE == 0 {
-        for _ in 0..count {
-            let [age, a, b, c, d] = reader.array()?;
-            meter.add(meter.head().checked_sub(age.into())?, u32::from_le_bytes([a, b, c, d]).into());
-        }
+    if count == 0 {
         return Some(());
     }
-    let span = count & !DENSE;
-    let (cells, _) = reader.take(usize::from(span).saturating_mul(4))?.as_chunks::<4>();
-    meter.fill(cells.iter().map(|cell| u32::from_le_bytes(*cell)), span.into())
+    let filled = u128::from_le_bytes(reader.array()?);
+    if count == WHOLE {
+        let used = reader.u64()?;
+        let (cells, _) = reader.take(RING.saturating_mul(4))?.as_chunks::<4>();
+        meter.restore_all(cells.first_chunk()?, filled, used);
+        return Some(());
+    }
+    for place in places(filled) {
+        meter.restore(place, u32::from_le_bytes(reader.array()?));
+    }
+    Some(())
+}
+
+/// Numbers of the bits that are set.
+fn places(filled: u128) -> impl Iterator<Item = u32> {
+    let (mut left, mut above) = (low64(filled), 0);
+    let mut high = low64(filled >> 64);
+    core::iter::from_fn(move || {
+        if left == 0 {
+            (left, above, high) = (high, 64, 0);
+        }
+        let place = left.trailing_zeros();
+        left &= left.wrapping_sub(1);
+        (place < 64).then_some(place.saturating_add(above))
+    })
 }
 
 fn encode_in_flight(in_flight: &InFlight, out: &mut Vec<u8>) {
     for part in in_flight.parts() {
         put(out, part.to_le_bytes());
     }
-    let at = out.len();
-    out.push(0);
-    let mut live = 0_u8;
+    out.push(u8::try_from(in_flight.live_slots()).unwrap_or(0));
     for (age, count) in in_flight.live() {
-        out.push(age);
-        put(out, count.to_le_bytes());
-        live = live.saturating_add(1);
-    }
-    if let Some(count) = out.get_mut(at) {
-        *count = live;
+        let [a, b, c, d] = count.to_le_bytes();
+        put(out, [age, a, b, c, d]);
     }
 }
 
-fn decode_in_flight(reader: &mut Reader<'_>, now: u64) -> Option<InFlight> {
-    let parts = [reader.u64()?, reader.u64()?, reader.u64()?];
-    let mut in_flight = InFlight::from_parts(parts, now);
+fn decode_in_flight(reader: &mut Reader<'_>, in_flight: &mut InFlight, now: u64) -> Option<()> {
+    in_flight.restore_parts([reader.u64()?, reader.u64()?, reader.u64()?], now);
     for _ in 0..reader.byte()? {
-        let age = reader.byte()?;
-        in_flight.restore(age, reader.u32()?);
+        let [age, a, b, c, d] = reader.array()?;
+        in_flight.restore(age, u32::from_le_bytes([a, b, c, d]));
     }
-    Some(in_flight)
+    Some(())
 }
 
 pub(crate) fn put<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N]) {
@@ -228,10 +238,6 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
-    }
-
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
     }
 
     pub(crate) fn u64(&mut self) -> Option<u64> {

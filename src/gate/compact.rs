@@ -45,6 +45,12 @@ pub(crate) const fn low32(wide: u64) -> u32 {
     (wide & 0xffff_ffff) as u32
 }
 
+/// Truncates to the low 64 bits.
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) const fn low64(wide: u128) -> u64 {
+    (wide & 0xffff_ffff_ffff_ffff) as u64
+}
+
 #[allow(clippy::cast_possible_truncation)]
 const fn low16(wide: u32) -> u16 {
     (wide & 0xffff) as u16

@@ -69,10 +69,40 @@ impl Ledger {
         }
     }
 
+    /// Makes this a pool that was never used; keeps its memory.
+    pub(crate) fn reset(&mut self, now: Timestamp) {
+        let last = now.as_micros();
+        (self.last, self.shift, self.period) = (last, 0, MINUTE);
+        self.meters.iter_mut().for_each(|meter| meter.reset_to(slot_of(last)));
+        self.in_flight.reset();
+        self.queue.forget();
+        self.usage = Usage::default();
+        self.upstream = UpstreamState::default();
+    }
+
     /// Ledger time for the host's `now`: the time to show to [`Ledger::upstream`].
     pub const fn time(&self, now: Timestamp) -> Timestamp {
         let shifted = now.as_micros().saturating_add_signed(self.shift);
         Timestamp::from_micros(if shifted > self.last { shifted } else { self.last })
+    }
+
+    /// True when [`Ledger::advance`] would change nothing that is told.
+    pub(crate) fn is_at(&self, policy: &Policy, now: Timestamp) -> bool {
+        self.time(now).as_micros() == self.last && policy.strict_window == (self.period == STRETCHED)
+    }
+
+    /// A copy of everything but who waits.
+    pub(crate) fn without_queue(&self) -> Self {
+        Self {
+            last: self.last,
+            shift: self.shift,
+            period: self.period,
+            meters: self.meters.clone(),
+            in_flight: self.in_flight.clone(),
+            queue: Queue::default(),
+            usage: self.usage,
+            upstream: self.upstream,
+        }
     }
 
     /// Brings everything up to `now` and returns the rules in force.
@@ -110,8 +140,16 @@ impl Ledger {
         rules
     }
 
-    fn rules(&self, policy: &Policy, at: u64) -> Rules {
+    pub(crate) fn rules(&self, policy: &Policy, at: u64) -> Rules {
         let now = Timestamp::from_micros(at);
+        if self.upstream == UpstreamState::default() {
+            let meters = Resource::PER_MINUTE.map(|resource| {
+                let limit = (*policy.limits.get(resource))?.max(1);
+                Some(Rule::new(limit, limit, policy.burst, policy.strict_window))
+            });
+            let (slots, limits) = (policy.limits.concurrency, policy.limits);
+            return Rules { meters, slots, limits, paused_until: None, opening: Opening::OPEN };
+        }
         let pace = self.upstream.scale_permille(now);
         let paused_until = self.upstream.blocked_until(now).map(Timestamp::as_micros);
         let opened_at = paused_until.unwrap_or(at);

@@ -2,10 +2,11 @@
 
 use crate::units::Cost;
 
+use super::calls::Call;
 use super::curve::Curve;
 use super::horizon::Horizon;
 use super::ledger::Ledger;
-use super::queue::{ALL_RETURN, Call, FlowState, MEMORY, Place, STEP};
+use super::queue::{ALL_RETURN, FlowState, MEMORY, Place, STEP};
 use super::weight::{Pricing, Weights};
 
 /// Thousandths of a slot that one call holds.
@@ -19,8 +20,8 @@ const GROWTH: u64 = 2;
 pub(crate) struct Line {
     /// What this call needs of each resource, exactly.
     need: [u64; 5],
-    /// What the calls with earlier tags need, by the time they were promised for.
-    earlier: Horizon,
+    /// What the calls with earlier tags need, by the time they were promised for; only when it may pass now.
+    earlier: Option<Horizon>,
     /// Sum of the waiting calls before this one, as far as they come back.
     ahead: [u64; 5],
     others: Vec<Other>,
@@ -40,6 +41,7 @@ struct Other {
 
 impl Line {
     /// The line before a call of flow number `flow` that costs `cost`, standing at `place` if it was told to come.
+    /// `fits`: what it needs is there, so [`Line::all_kept`] will be asked.
     pub(crate) fn new(
         ledger: &Ledger,
         pricing: &Pricing,
@@ -47,33 +49,34 @@ impl Line {
         flow: usize,
         place: Option<Place>,
         cost: &Cost,
+        fits: bool,
     ) -> Self {
         let need = [cost.requests, cost.llm_tokens, cost.input, cost.output, WHOLE_SLOT];
         let amounts =
             [0, 1, 2, 3].map(|at| need.get(at).map_or(0, |&need| u32::try_from(need).unwrap_or(u32::MAX)));
-        let mut line = Self { need, earlier: Horizon::new(), ahead: [0; 5], others: Vec::new() };
+        let earlier = fits.then(Horizon::new);
+        let mut line = Self { need, earlier, ahead: [0; 5], others: Vec::new() };
         let queue = &ledger.queue;
         let Some(own) = queue.flows.get(flow) else { return line };
         let now = ledger.last / 1_000;
         let range = queue.range(flow);
         let before = place.map_or(range.end, |place| place.call);
-        let own_due = place.and_then(|place| queue.calls.get(place.call)).map_or(u64::MAX, Call::due);
+        let own_due = place.and_then(|place| queue.calls.get(place.call)).map_or(u64::MAX, |call| call.due());
         let mut ahead = 0_u64;
-        for call in queue.calls.get(range.start..before).unwrap_or_default() {
+        for call in queue.calls.range(range.start..before) {
             ahead = ahead.saturating_add(returning(pricing.dominant(&call.amounts), own));
-            line.earlier.add(call.due().saturating_sub(now), &call.amounts, own.return_rate);
-            add(&mut line.ahead, &call.amounts, own.return_rate);
+            line.before(&call, now, own.return_rate);
         }
         let whole = ahead.saturating_add(pricing.dominant(&amounts));
         let tag = own.finish.saturating_add(weights.of(own).virtual_span(whole));
-        let mut rest = queue.calls.as_slice();
+        let mut next = 0_usize;
         for (index, state) in queue.flows.iter().enumerate() {
-            let (calls, after) = rest.split_at_checked(state.waiting.into()).unwrap_or((rest, &[]));
-            rest = after;
+            let first = next;
+            next = first.saturating_add(state.waiting.into());
             if index == flow {
                 continue;
             }
-            if calls.is_empty() {
+            if state.waiting == 0 {
                 // Its next call is likely to come in the middle of the wait that is told now.
                 let idle = tag.saturating_sub(state.finish.max(queue.virtual_time));
                 line.others.push(Other {
@@ -96,12 +99,15 @@ impl Line {
                 asked: u64::from(state.asked).saturating_mul(STEP),
             };
             let mut waiting = 0_u64;
-            for call in calls {
+            for call in queue.calls.range(first..next) {
+                // All that follow have later tags still, and the flow is owed nothing beyond its calls.
+                if waiting > maybe {
+                    break;
+                }
                 let cost = pricing.dominant(&call.amounts);
                 let served = waiting.saturating_add(cost);
                 if served < surely || (served <= maybe && call.due() < own_due) {
-                    line.earlier.add(call.due().saturating_sub(now), &call.amounts, state.return_rate);
-                    add(&mut line.ahead, &call.amounts, state.return_rate);
+                    line.before(&call, now, state.return_rate);
                 }
                 waiting = waiting.saturating_add(returning(cost, state));
                 other.dominant = other.dominant.saturating_add(cost);
@@ -115,11 +121,19 @@ impl Line {
         line
     }
 
+    /// Takes note of a call that goes first.
+    fn before(&mut self, call: &Call, now: u64, return_rate: u16) {
+        if let Some(earlier) = &mut self.earlier {
+            earlier.add(call.due().saturating_sub(now), &call.amounts, return_rate);
+        }
+        add(&mut self.ahead, &call.amounts, return_rate);
+    }
+
     /// True when after this call every waiting call with an earlier tag can still be served when promised.
     pub(crate) fn all_kept(&self, ledger: &Ledger, curves: &[Option<Curve>; 5]) -> bool {
         let scales = [ledger.period, ledger.period, ledger.period, ledger.period, slot_scale(ledger)];
         let mut sums = [0_u64; 5];
-        for (wait, needs) in self.earlier.iter() {
+        for (wait, needs) in self.earlier.iter().flat_map(Horizon::iter) {
             for (sum, &need) in sums.iter_mut().zip(needs) {
                 *sum = sum.saturating_add(need);
             }
@@ -160,8 +174,10 @@ impl Line {
             let service = other.owed.min(if wait == u64::MAX { u64::MAX } else { grown });
             let ratio = service.saturating_mul(1 << RATIO_BITS).checked_div(other.dominant).unwrap_or(0);
             for (sum, &amount) in ahead.iter_mut().zip(&other.sums) {
-                let part = u128::from(amount).saturating_mul(ratio.into()) >> RATIO_BITS;
-                *sum = sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
+                if amount > 0 {
+                    let part = u128::from(amount).saturating_mul(ratio.into()) >> RATIO_BITS;
+                    *sum = sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
+                }
             }
         }
         let slots = slot_scale(ledger);

@@ -10,6 +10,8 @@
 
 use crate::units::Span;
 
+use super::compact::low32;
+
 /// Length of a window slot in microseconds.
 pub(crate) const SLOT: u64 = 500_000;
 /// Slots that count: a minute's worth, and the one still being filled.
@@ -22,7 +24,8 @@ pub(crate) const STRETCHED: u64 = 60_500_000;
 const LARGEST_LIMIT: u64 = 4_000_000_000;
 /// Lumps of up to this many microseconds' worth may pass as they come.
 pub(crate) const LUMP: u64 = 2_000_000;
-const RING: usize = 128;
+/// Slots kept: a power of two.
+pub(crate) const RING: usize = 128;
 
 /// How one resource is limited at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +50,12 @@ impl Rule {
         let burst = burst.as_micros().min(MINUTE);
         let unpaced = strict && burst >= MINUTE;
         let capacity = if unpaced {
-            // A slot may leave the window up to one slot length before its amount has drained from the bucket.
+            // A slot may leave the window up to a slot length before its amount has drained from the bucket.
             limit.saturating_mul(STRETCHED.saturating_add(SLOT))
         } else if strict {
             // `burst` seconds of the limit itself, though the refill is a little slower.
             let plain = limit.saturating_mul(burst);
-            (plain / 120).saturating_mul(121).saturating_add((plain % 120).saturating_mul(121) / 120)
+            plain.saturating_add(plain / 120)
         } else {
             limit.saturating_mul(burst)
         };
@@ -84,6 +87,8 @@ pub(crate) struct Meter {
     /// With a window: what was taken in each slot; without: the least that was missing in it, in whole units.
     /// At `slot number % 128`.
     ring: [u32; RING],
+    /// The slots that are not 0, a bit each at the same place; those that do not count are 0.
+    filled: u128,
     /// Sum of the slots that count.
     used: u64,
     /// Newest slot number.
@@ -93,7 +98,21 @@ pub(crate) struct Meter {
 impl Meter {
     /// Nothing taken, as of slot `head`.
     pub(crate) const fn new(head: u64) -> Self {
-        Self { missing: 0, ring: [0; RING], used: 0, head }
+        Self { missing: 0, ring: [0; RING], filled: 0, used: 0, head }
+    }
+
+    /// Makes this a new meter as of slot `head`.
+    pub(crate) fn reset_to(&mut self, head: u64) {
+        self.clear();
+        (self.missing, self.head) = (0, head);
+    }
+
+    fn clear(&mut self) {
+        if self.filled != 0 {
+            self.ring = [0; RING];
+        }
+        self.filled = 0;
+        self.used = 0;
     }
 
     /// Taken in the slots that still count.
@@ -119,35 +138,26 @@ impl Meter {
         self.ring.get(position(slot)).map_or(0, |&held| u64::from(held))
     }
 
-    /// Number of slots that count: fewer than a minute's only at the beginning of time.
-    pub(crate) fn counting(&self) -> u8 {
-        u8::try_from(self.head.saturating_add(1).min(WINDOW_SLOTS)).unwrap_or(0)
+    /// The ring as it lies in memory, and which of its slots are not 0.
+    pub(crate) const fn ring(&self) -> (&[u32; RING], u128) {
+        (&self.ring, self.filled)
     }
 
-    /// Number of slots that are not 0; those that do not count are.
-    pub(crate) fn filled(&self) -> u8 {
-        self.ring.iter().fold(0, |filled: u8, slot| filled.wrapping_add(u8::from(*slot > 0)))
-    }
-
-    /// The slots that count, oldest first, the newest last.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        let first = self.head.saturating_sub(WINDOW_SLOTS.saturating_sub(1));
-        let count = usize::from(self.counting());
-        let (before, from) = self.ring.split_at_checked(position(first)).unwrap_or((&[], &self.ring));
-        from.iter().chain(before).copied().take(count)
-    }
-
-    /// Fills the newest `count` slots of an empty ring, oldest first. `None` when so many do not count.
-    pub(crate) fn fill(&mut self, slots: impl Iterator<Item = u32>, count: u64) -> Option<()> {
-        let mut slot = self.head.saturating_add(1).checked_sub(count).filter(|_| count <= WINDOW_SLOTS)?;
-        for amount in slots {
-            if let Some(held) = self.ring.get_mut(position(slot)) {
-                *held = amount;
-                self.used = self.used.saturating_add(amount.into());
-            }
-            slot = slot.saturating_add(1);
+    /// Restores the whole ring of a new meter.
+    pub(crate) fn restore_all(&mut self, ring: &[[u8; 4]; RING], filled: u128, used: u64) {
+        for (held, bytes) in self.ring.iter_mut().zip(ring) {
+            *held = u32::from_le_bytes(*bytes);
         }
-        Some(())
+        (self.filled, self.used) = (filled, used);
+    }
+
+    /// Restores the slot at place `position` of the ring of a new meter.
+    pub(crate) fn restore(&mut self, position: u32, amount: u32) {
+        if let Some(held) = usize::try_from(position).ok().and_then(|place| self.ring.get_mut(place)) {
+            *held = amount;
+            self.filled |= 1 << (position & 127);
+            self.used = self.used.saturating_add(amount.into());
+        }
     }
 
     /// Adds `amount` to slot number `slot`, when it counts.
@@ -156,6 +166,9 @@ impl Meter {
         if let (true, Some(held)) = (counts, self.ring.get_mut(position(slot))) {
             let more = u32::try_from(amount).unwrap_or(u32::MAX).min(u32::MAX.saturating_sub(*held));
             *held = held.saturating_add(more);
+            if *held > 0 {
+                self.filled |= bit(slot);
+            }
             self.used = self.used.saturating_add(more.into());
         }
     }
@@ -199,8 +212,7 @@ impl Meter {
     /// Changes the scale of the bucket from one period to another, when the policy switched.
     /// What the ring held is forgotten: it meant something else.
     pub(crate) fn rescale(&mut self, from: u64, to: u64) {
-        self.ring = [0; RING];
-        self.used = 0;
+        self.clear();
         let scaled =
             u128::from(self.missing).saturating_mul(u128::from(to)).div_ceil(u128::from(from.max(1)));
         self.missing = u64::try_from(scaled).unwrap_or(u64::MAX);
@@ -267,9 +279,10 @@ impl Meter {
         if !rule.strict || self.used == 0 {
             return bucket;
         }
-        let newest =
-            (0..WINDOW_SLOTS).map(|age| self.head.saturating_sub(age)).find(|&slot| self.slot(slot) > 0);
-        let window = newest.map_or(0, |slot| leaves_at(slot).saturating_sub(now));
+        // The newest filled slot: the first bit set below the head's place, going round.
+        let aligned = self.filled.rotate_right(low32(self.head.saturating_add(1) & 127));
+        let newest = self.head.saturating_sub(aligned.leading_zeros().into());
+        let window = if self.filled == 0 { 0 } else { leaves_at(newest).saturating_sub(now) };
         if rule.unpaced && self.missing <= rule.scaled(rule.limit) { window } else { bucket.max(window) }
     }
 
@@ -299,6 +312,9 @@ impl Meter {
         if let Some(low) = self.ring.get_mut(position(slot)) {
             let lowered = u32::try_from(amount).unwrap_or(u32::MAX).min(*low);
             *low = low.saturating_sub(lowered);
+            if *low == 0 {
+                self.filled &= !bit(slot);
+            }
             self.used = self.used.saturating_sub(lowered.into());
         }
     }
@@ -315,8 +331,7 @@ impl Meter {
             self.add(slot, missing);
         }
         if missing == 0 && self.used > 0 {
-            self.ring = [0; RING];
-            self.used = 0;
+            self.clear();
         }
     }
 
@@ -338,19 +353,30 @@ impl Meter {
             return;
         }
         if to.saturating_sub(self.head) >= WINDOW_SLOTS {
-            self.ring = [0; RING];
-            self.used = 0;
+            self.clear();
             self.head = to;
             return;
         }
         while self.head < to {
             self.head = self.head.saturating_add(1);
-            let gone = position(self.head.wrapping_sub(WINDOW_SLOTS));
-            if let Some(cell) = self.ring.get_mut(gone) {
+            let gone = self.head.wrapping_sub(WINDOW_SLOTS);
+            if self.filled & bit(gone) != 0
+                && let Some(cell) = self.ring.get_mut(position(gone))
+            {
                 self.used = self.used.saturating_sub((*cell).into());
+                self.filled &= !bit(gone);
                 *cell = 0;
             }
+            if position(self.head) == 0 {
+                self.recount();
+            }
         }
+    }
+
+    /// Counts anew, once a turn of the ring: what a damaged value said does not last.
+    fn recount(&mut self) {
+        self.used = self.ring.iter().map(|&held| u64::from(held)).sum();
+        self.filled = self.ring.iter().rev().fold(0, |bits, &held| bits << 1 | u128::from(held > 0));
     }
 }
 
@@ -367,4 +393,8 @@ pub(crate) const fn leaves_at(slot: u64) -> u64 {
 #[allow(clippy::cast_possible_truncation)]
 const fn position(slot: u64) -> usize {
     (slot & 127) as usize
+}
+
+const fn bit(slot: u64) -> u128 {
+    1 << (slot & 127)
 }

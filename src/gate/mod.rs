@@ -8,6 +8,7 @@ use crate::config::ClassId;
 use crate::units::{Cost, Limits, PerResource, Span, Timestamp};
 
 pub mod admit;
+mod calls;
 mod codec;
 mod codec_queue;
 mod compact;

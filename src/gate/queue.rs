@@ -6,7 +6,9 @@
 use crate::config::ClassId;
 use crate::units::{Cost, Limits, Resource};
 
-use super::compact::{pack, unpack, unpack_byte};
+use super::calls::{Call, Calls};
+use super::codec_queue::{CALL_BYTES, FLOW_BYTES};
+use super::compact::{pack, unpack};
 use super::weight::Weights;
 use super::{Flow, TenantKey};
 
@@ -42,38 +44,10 @@ const MOST_AHEAD: u64 = (1 << 40) - MOST_BEHIND - 1;
 const REBASE: u64 = 1 << 45;
 /// Calls kept of one flow: what the codec can say.
 const MOST_OF_A_FLOW: u16 = (1 << 12) - 1;
-/// Encoded bytes of a flow, of a call without its amounts, and of both kinds together at most: with the four rings of
-/// the window a ledger stays within 64 KiB.
-const FLOW_BYTES: usize = 23;
-const CALL_BYTES: usize = 7;
-const MAX_BYTES: usize = 63_000;
+/// Encoded bytes of flows and calls together at most: with the four rings of the window a ledger stays within 64 KiB.
+const MAX_BYTES: usize = 62_800;
 /// Trust in look-alikes before anything is known of them.
 const FIRST_TRUST: u8 = 64;
-
-/// A call that waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Call {
-    /// Low 24 bits of its fingerprint.
-    pub(crate) print: u32,
-    /// When it was told to come back, ledger time in milliseconds.
-    pub(crate) back: u64,
-    /// From then until its turn, in steps of [`Call::STEP`]: not 0 when its turn is later than may be told.
-    pub(crate) later: u8,
-    /// Booked while a call that looks the same was waiting already.
-    pub(crate) twin: bool,
-    /// Requests, LLM tokens, input, output: those that are limited, rounded up to what the codec can say.
-    pub(crate) amounts: [u32; 4],
-}
-
-impl Call {
-    /// Milliseconds per step of `later`.
-    pub(crate) const STEP: u64 = 500;
-
-    /// When its turn is, in milliseconds.
-    pub(crate) fn due(&self) -> u64 {
-        self.back.saturating_add(u64::from(unpack_byte(self.later)).saturating_mul(Self::STEP))
-    }
-}
 
 /// One (class, tenant) pair that waits, or lately did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,7 +148,7 @@ pub(crate) struct Queue {
     /// Sorted by (class, tenant).
     pub(crate) flows: Vec<FlowState>,
     /// The calls of the first flow, then those of the second, ...
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Calls,
     /// Virtual time.
     pub(crate) virtual_time: u64,
     /// Number of the last decay.
@@ -203,14 +177,29 @@ impl Queue {
         self.calls.is_empty()
     }
 
+    /// True when nothing is known of anybody.
+    pub(crate) const fn is_forgotten(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Forgets everything, but keeps the memory.
+    pub(crate) fn forget(&mut self) {
+        self.flows.clear();
+        self.calls.clear();
+        (self.virtual_time, self.decays) = (0, 0);
+    }
+
     /// Index of the flow's entry, or where it would be.
     pub(crate) fn find(&self, flow: &Flow) -> Result<usize, usize> {
         self.flows.binary_search_by(|state| state.key().cmp(&(flow.class.0, flow.tenant.0)))
     }
 
     /// Index of the flow's entry, made when there is none. When the table is full of waiting flows, the entry of
-    /// another flow of the class is shared. `None` when there is not even that.
-    pub(crate) fn entry(&mut self, flow: &Flow) -> Option<usize> {
+    /// another flow of the class is shared. `None` when there is not even that. `now` in milliseconds.
+    pub(crate) fn entry(&mut self, flow: &Flow, now: u64) -> Option<usize> {
+        if self.flows.is_empty() {
+            self.decays = now / DECAY_MS;
+        }
         let mut found = self.find(flow);
         if found.is_err() && self.flows.len() >= MAX_FLOWS {
             match self.flows.iter().position(|state| state.waiting == 0) {
@@ -225,11 +214,10 @@ impl Queue {
             self.flows.insert(at, FlowState::new(flow, self.virtual_time));
             at
         });
-        let virtual_time = self.virtual_time;
         let state = self.flows.get_mut(at)?;
         state.reweigh(flow);
         if state.waiting == 0 {
-            state.finish = state.finish.max(virtual_time);
+            state.finish = state.finish.max(self.virtual_time);
         }
         Some(at)
     }
@@ -257,10 +245,9 @@ impl Queue {
     pub(crate) fn recognise(&self, flow: usize, print: u32, parked: bool, now: u64) -> Recognised {
         let range = self.range(flow);
         let start = range.start;
-        let mine = self.calls.get(range).unwrap_or_default();
         let mut earliest: Option<(u64, usize)> = None;
         let mut twins = 0_usize;
-        for (index, call) in mine.iter().enumerate() {
+        for (index, call) in self.calls.range(range).enumerate() {
             twins = twins.saturating_add(usize::from(call.twin));
             if call.print == print {
                 earliest = earliest.filter(|(back, _)| *back <= call.back).or(Some((call.back, index)));
@@ -287,24 +274,21 @@ impl Queue {
 
     /// Takes a call out of the queue.
     pub(crate) fn remove(&mut self, place: Place) {
-        if place.call < self.calls.len() {
-            self.calls.remove(place.call);
-        }
+        self.calls.remove(place.call);
         if let Some(state) = self.flows.get_mut(place.flow) {
             state.waiting = state.waiting.saturating_sub(1);
         }
     }
 
     /// Puts a call at the end of its flow's. When the table is full, the flow with the most calls loses its last one;
-    /// when that is this flow, the call is not remembered.
-    pub(crate) fn push(&mut self, flow: usize, call: Call) {
+    /// when that is this flow, the call is not remembered. `now` in milliseconds.
+    pub(crate) fn push(&mut self, flow: usize, call: &Call, now: u64) {
         let width = call.amounts.iter().skip(1).filter(|amount| **amount > 0).count().saturating_mul(2);
         let calls = self.calls.len().saturating_mul(width.saturating_add(CALL_BYTES));
         let bytes = calls.saturating_add(self.flows.len().saturating_mul(FLOW_BYTES));
         if self.calls.len() >= MAX_CALLS || bytes > MAX_BYTES {
-            let most =
-                self.flows.iter().enumerate().max_by_key(|(_, state)| state.waiting).map(|(index, _)| index);
-            match most {
+            let most = self.flows.iter().enumerate().max_by_key(|(_, state)| state.waiting);
+            match most.map(|(index, _)| index) {
                 Some(most) if most != flow => {
                     let last = self.range(most).end.saturating_sub(1);
                     self.remove(Place { flow: most, call: last });
@@ -317,14 +301,15 @@ impl Queue {
             return;
         };
         state.waiting = state.waiting.saturating_add(1);
-        self.calls.insert(at, call);
+        self.calls.insert(at, call, now);
     }
 
     /// Forgets bookings whose time is past, and ages what flows asked for and received. `now` in milliseconds.
     pub(crate) fn age(&mut self, now: u64) {
         self.decay(now);
-        let kept = |call: &Call| call.back.saturating_add(GRACE_MS) >= now;
-        if self.calls.iter().all(kept) {
+        let least = now.saturating_sub(GRACE_MS);
+        if self.calls.all_from(least) {
+            self.calls.move_epoch(now);
             return;
         }
         let mut flows = self.flows.iter_mut();
@@ -339,20 +324,21 @@ impl Queue {
                 }
             }
             left = left.saturating_sub(1);
-            let kept = kept(call);
+            let kept = call.back >= least;
             if let (false, Some(state)) = (kept, current.as_mut()) {
                 state.waiting = state.waiting.saturating_sub(1);
                 state.abandoned(call.twin);
             }
             kept
         });
+        self.calls.move_epoch(now);
     }
 
     fn decay(&mut self, now: u64) {
-        let due = now / DECAY_MS;
         if self.flows.is_empty() {
-            self.decays = due;
+            return;
         }
+        let due = now / DECAY_MS;
         let missed = due.saturating_sub(self.decays).min(256);
         self.decays = due.max(self.decays);
         for _ in 0..missed {
@@ -388,6 +374,9 @@ impl Queue {
 
     /// Drops flows that owe nothing and have nothing waiting, and keeps virtual time small.
     pub(crate) fn tidy(&mut self) {
+        if self.flows.is_empty() {
+            return;
+        }
         let virtual_time = self.virtual_time;
         let nobody = self.calls.is_empty();
         self.flows.retain_mut(|state| {
@@ -400,7 +389,7 @@ impl Queue {
             state.waiting > 0 || ahead || ((remembered || !nobody) && state.asked > 0)
         });
         if self.flows.is_empty() {
-            self.virtual_time = 0;
+            self.forget();
         } else if virtual_time > REBASE {
             for state in &mut self.flows {
                 state.finish = state.finish.saturating_sub(REBASE / 2);

@@ -18,6 +18,8 @@ pub(crate) struct InFlight {
     /// Time after which a call's slot is given back, in microseconds.
     ttl: u64,
     counts: [u32; RING],
+    /// The slots that are not 0, a bit each.
+    filled: u64,
     /// Number of the newest slot.
     head: u64,
     total: u32,
@@ -28,13 +30,29 @@ pub(crate) struct InFlight {
 impl InFlight {
     /// Nothing in flight.
     pub(crate) const fn new() -> Self {
-        Self { grain: 1_000_000, ttl: 0, counts: [0; RING], head: 0, total: 0, mean: 0 }
+        Self { grain: 1_000_000, ttl: 0, counts: [0; RING], filled: 0, head: 0, total: 0, mean: 0 }
     }
 
-    /// Builds from stored parts: grain, ttl, mean; as of `now`.
-    pub(crate) fn from_parts([grain, ttl, mean]: [u64; 3], now: u64) -> Self {
-        let grain = grain.max(1);
-        Self { grain, ttl, counts: [0; RING], head: now.checked_div(grain).unwrap_or(0), total: 0, mean }
+    /// Restores stored parts: grain, ttl, mean; as of `now`, nothing in flight.
+    pub(crate) fn restore_parts(&mut self, [grain, ttl, mean]: [u64; 3], now: u64) {
+        self.clear();
+        self.grain = grain.max(1);
+        self.head = now.checked_div(self.grain).unwrap_or(0);
+        (self.ttl, self.mean) = (ttl, mean);
+    }
+
+    /// Makes this a new one.
+    pub(crate) fn reset(&mut self) {
+        self.clear();
+        (self.grain, self.ttl, self.head, self.mean) = (1_000_000, 0, 0, 0);
+    }
+
+    fn clear(&mut self) {
+        if self.filled != 0 {
+            self.counts = [0; RING];
+        }
+        self.filled = 0;
+        self.total = 0;
     }
 
     /// Stored parts.
@@ -42,12 +60,19 @@ impl InFlight {
         [self.grain, self.ttl, self.mean]
     }
 
+    /// Number of live counts.
+    pub(crate) const fn live_slots(&self) -> u32 {
+        self.filled.count_ones()
+    }
+
     /// Live counts as (age in slots, count).
     pub(crate) fn live(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
-        (0_u8..64).filter_map(|age| {
-            let count =
-                self.counts.get(position(self.head.wrapping_sub(u64::from(age)))).copied().unwrap_or(0);
-            (count > 0).then_some((age, count))
+        let mut left = self.filled;
+        core::iter::from_fn(move || {
+            let place = u64::from(left.trailing_zeros());
+            let count = self.counts.get(position(place)).copied().filter(|_| left != 0)?;
+            left &= left.wrapping_sub(1);
+            Some((u8::try_from(self.head.wrapping_sub(place) & 63).unwrap_or(0), count))
         })
     }
 
@@ -79,10 +104,13 @@ impl InFlight {
         if ttl != self.ttl {
             self.regrain(ttl);
         }
+        let end = self.head.saturating_add(1).saturating_mul(self.grain);
+        if now < end && self.total > 0 {
+            return;
+        }
         let head = now.checked_div(self.grain).unwrap_or(0);
         if self.total == 0 || head.saturating_sub(self.head) >= 64 {
-            self.counts = [0; RING];
-            self.total = 0;
+            self.clear();
             self.head = head.max(self.head);
             return;
         }
@@ -90,14 +118,16 @@ impl InFlight {
         let kept = self.ttl.div_ceil(self.grain.max(1)).saturating_add(1).min(63);
         while self.head < head {
             self.head = self.head.saturating_add(1);
-            if let Some(cell) = self.counts.get_mut(position(self.head)) {
-                self.total = self.total.saturating_sub(*cell);
-                *cell = 0;
-            }
-            if let Some(cell) = self.counts.get_mut(position(self.head.wrapping_sub(kept))) {
-                self.total = self.total.saturating_sub(*cell);
-                *cell = 0;
-            }
+            self.drop_slot(self.head);
+            self.drop_slot(self.head.wrapping_sub(kept));
+        }
+    }
+
+    fn drop_slot(&mut self, slot: u64) {
+        if let Some(cell) = self.counts.get_mut(position(slot)).filter(|cell| **cell > 0) {
+            self.total = self.total.saturating_sub(*cell);
+            self.filled &= !bit(slot);
+            *cell = 0;
         }
     }
 
@@ -123,6 +153,9 @@ impl InFlight {
                 continue;
             };
             *cell = cell.saturating_sub(1);
+            if *cell == 0 {
+                self.filled &= !bit(candidate);
+            }
             self.total = self.total.saturating_sub(1);
             if observed {
                 self.observe(now.saturating_sub(began));
@@ -145,6 +178,9 @@ impl InFlight {
     fn add(&mut self, slot: u64, count: u32) {
         if let Some(cell) = self.counts.get_mut(position(slot)) {
             *cell = cell.saturating_add(count);
+            if *cell > 0 {
+                self.filled |= bit(slot);
+            }
             self.total = self.total.saturating_add(count);
         }
     }
@@ -153,8 +189,7 @@ impl InFlight {
         let old = self.clone();
         self.ttl = ttl;
         self.grain = (ttl / AGES).max(1_000_000);
-        self.counts = [0; RING];
-        self.total = 0;
+        self.clear();
         self.head = old.head.saturating_mul(old.grain).checked_div(self.grain).unwrap_or(0);
         for (age, count) in old.live() {
             let began = old.head.saturating_sub(u64::from(age)).saturating_mul(old.grain);
@@ -167,4 +202,8 @@ impl InFlight {
 #[allow(clippy::cast_possible_truncation)]
 const fn position(slot: u64) -> usize {
     (slot & 63) as usize
+}
+
+const fn bit(slot: u64) -> u64 {
+    1 << (slot & 63)
 }

@@ -9,8 +9,15 @@ use super::{FlowShare, Policy, Standing, Standings, Summary, Upcoming};
 
 /// Limit, remainder and reset of every limited resource. Changes nothing.
 pub fn standings(ledger: &Ledger, policy: &Policy, now: Timestamp) -> Standings {
-    let mut ledger = ledger.clone();
-    let rules = ledger.advance(policy, now);
+    let aged;
+    let (ledger, rules) = if ledger.is_at(policy, now) {
+        (ledger, ledger.rules(policy, ledger.last))
+    } else {
+        let mut copy = ledger.without_queue();
+        let rules = copy.advance(policy, now);
+        aged = copy;
+        (&aged, rules)
+    };
     let mut standings: Standings = PerResource::from_fn(|_| None);
     for (resource, (meter, rule)) in
         Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter().zip(rules.meters))
@@ -76,7 +83,7 @@ pub fn summary(ledger: &Ledger, policy: &Policy, now: Timestamp, most: usize) ->
         let jain = jain.checked_div(u128::from(count).saturating_mul(squares.into())).unwrap_or(0);
         summary.jain_permille = u32::try_from(jain).unwrap_or(1_000).min(1_000);
     }
-    let mut calls = ledger.queue.calls.iter();
+    let mut calls = ledger.queue.calls.range(0..ledger.queue.calls.len());
     let mut upcoming: Vec<Upcoming> = Vec::new();
     for state in &ledger.queue.flows {
         for call in calls.by_ref().take(state.waiting.into()) {

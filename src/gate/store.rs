@@ -39,11 +39,18 @@ pub trait SharedStore {
     fn put(&mut self, key: &str, value: &[u8], expected: Expected) -> Result<(), PutError>;
 }
 
-/// Buffers kept between transactions.
-#[derive(Debug, Default)]
+/// Memory kept between transactions.
+#[derive(Debug)]
 pub struct Scratch {
     read: Vec<u8>,
     written: Vec<u8>,
+    ledger: Ledger,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { read: Vec::new(), written: Vec::new(), ledger: Ledger::new(Timestamp::EPOCH) }
+    }
 }
 
 /// Why a transaction did not happen.
@@ -85,22 +92,23 @@ pub fn transact<T>(
     mut change: impl FnMut(&mut Ledger) -> T,
 ) -> Result<T, TransactError> {
     for _ in 0..attempts.max(1) {
-        let (mut ledger, expected) = match read(store, scratch, key, now) {
-            Ok(found) => found,
+        let expected = match read(store, scratch, key, now) {
+            Ok(expected) => expected,
             Err(ReadError::Host) => return Err(TransactError::Host),
             Err(ReadError::Ledger(LedgerError::Newer, _)) => return Err(TransactError::Newer),
             Err(ReadError::Ledger(LedgerError::Corrupt, expected)) => {
                 scratch.written.clear();
-                Ledger::new(now).encode(&mut scratch.written);
+                scratch.ledger.reset(now);
+                scratch.ledger.encode(&mut scratch.written);
                 return match store.put(key, &scratch.written, expected) {
                     Ok(()) | Err(PutError::Mismatch) => Err(TransactError::Corrupt),
                     Err(PutError::Failed) => Err(TransactError::Host),
                 };
             }
         };
-        let outcome = change(&mut ledger);
+        let outcome = change(&mut scratch.ledger);
         scratch.written.clear();
-        ledger.encode(&mut scratch.written);
+        scratch.ledger.encode(&mut scratch.written);
         if scratch.written == scratch.read {
             return Ok(outcome);
         }
@@ -125,7 +133,7 @@ pub fn inspect<T>(
     look: impl FnOnce(&Ledger) -> T,
 ) -> Result<T, TransactError> {
     match read(store, scratch, key, now) {
-        Ok((ledger, _)) => Ok(look(&ledger)),
+        Ok(_) => Ok(look(&scratch.ledger)),
         Err(ReadError::Host) => Err(TransactError::Host),
         Err(ReadError::Ledger(LedgerError::Newer, _)) => Err(TransactError::Newer),
         Err(ReadError::Ledger(LedgerError::Corrupt, _)) => Err(TransactError::Corrupt),
@@ -137,23 +145,21 @@ enum ReadError {
     Ledger(LedgerError, Expected),
 }
 
+/// Reads the ledger into `scratch`.
 fn read(
     store: &mut dyn SharedStore,
     scratch: &mut Scratch,
     key: &str,
     now: Timestamp,
-) -> Result<(Ledger, Expected), ReadError> {
-    let Some(cas) = store.get(key, &mut scratch.read).map_err(|StoreError| ReadError::Host)? else {
-        scratch.read.clear();
-        return Ok((Ledger::new(now), Expected::Absent));
-    };
-    let expected = Expected::Is(cas);
+) -> Result<Expected, ReadError> {
+    let found = store.get(key, &mut scratch.read).map_err(|StoreError| ReadError::Host)?;
+    let expected = found.map_or(Expected::Absent, Expected::Is);
     // An emptied value is how hosts without deletion say "removed".
-    if scratch.read.is_empty() {
-        return Ok((Ledger::new(now), expected));
+    if found.is_none() || scratch.read.is_empty() {
+        scratch.read.clear();
+        scratch.ledger.reset(now);
+        return Ok(expected);
     }
-    match Ledger::decode(&scratch.read) {
-        Ok(ledger) => Ok((ledger, expected)),
-        Err(error) => Err(ReadError::Ledger(error, expected)),
-    }
+    scratch.ledger.reload(&scratch.read).map_err(|error| ReadError::Ledger(error, expected))?;
+    Ok(expected)
 }
