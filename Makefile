@@ -133,3 +133,4 @@ $(BINDGEN): Cargo.lock
 	touch $@
 
 include make/adopt.mk
+include make/sdk.mk
