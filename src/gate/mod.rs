@@ -16,6 +16,7 @@ mod curve;
 mod horizon;
 pub mod ledger;
 mod line;
+mod memory;
 mod meter;
 mod queue;
 pub mod settle;

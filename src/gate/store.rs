@@ -3,6 +3,7 @@
 use crate::units::Timestamp;
 
 use super::ledger::{Ledger, LedgerError};
+use super::memory::Memory;
 
 /// Version of a stored value, as the store counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +46,13 @@ pub struct Scratch {
     read: Vec<u8>,
     written: Vec<u8>,
     ledger: Ledger,
+    memory: Memory,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { read: Vec::new(), written: Vec::new(), ledger: Ledger::new(Timestamp::EPOCH) }
+        let ledger = Ledger::new(Timestamp::EPOCH);
+        Self { read: Vec::new(), written: Vec::new(), ledger, memory: Memory::default() }
     }
 }
 
@@ -79,7 +82,8 @@ impl TransactError {
 }
 
 /// Reads the ledger under `key` (an empty one when there is none), applies `change`, and writes it back unless
-/// nothing changed; again from a fresh read when somebody else wrote in between, at most `attempts` times in all.
+/// nothing changed; again from a fresh read when somebody else wrote in between, at most `attempts` times. Before these
+/// comes one try on the value last written here, which spares the read where nobody else wrote.
 ///
 /// # Errors
 /// See [`TransactError`]. In every case the effect of `change` is not in the store.
@@ -91,34 +95,72 @@ pub fn transact<T>(
     now: Timestamp,
     mut change: impl FnMut(&mut Ledger) -> T,
 ) -> Result<T, TransactError> {
-    for _ in 0..attempts.max(1) {
-        let expected = match read(store, scratch, key, now) {
-            Ok(expected) => expected,
-            Err(ReadError::Host) => return Err(TransactError::Host),
-            Err(ReadError::Ledger(LedgerError::Newer, _)) => return Err(TransactError::Newer),
-            Err(ReadError::Ledger(LedgerError::Corrupt, expected)) => {
-                scratch.written.clear();
-                scratch.ledger.reset(now);
-                scratch.ledger.encode(&mut scratch.written);
-                return match store.put(key, &scratch.written, expected) {
-                    Ok(()) | Err(PutError::Mismatch) => Err(TransactError::Corrupt),
-                    Err(PutError::Failed) => Err(TransactError::Host),
-                };
-            }
-        };
-        let outcome = change(&mut scratch.ledger);
+    let mut outcome = None;
+    // One copy of the loop in the module, whatever is to be changed.
+    repeat(store, scratch, key, attempts.max(1), now, &mut |ledger| outcome = Some(change(ledger)))?;
+    outcome.ok_or(TransactError::Contended)
+}
+
+fn repeat(
+    store: &mut dyn SharedStore,
+    scratch: &mut Scratch,
+    key: &str,
+    attempts: u32,
+    now: Timestamp,
+    change: &mut dyn FnMut(&mut Ledger),
+) -> Result<(), TransactError> {
+    let mut left = attempts;
+    let mut version = scratch.memory.recall(key, &mut scratch.read);
+    let mut guessed = version.is_some();
+    while left > 0 {
+        if !guessed {
+            left = left.saturating_sub(1);
+            version = store.get(key, &mut scratch.read).map_err(|StoreError| TransactError::Host)?;
+        }
+        let expected = version.map_or(Expected::Absent, Expected::Is);
+        match parse(version, scratch, now) {
+            Ok(()) => {}
+            Err(LedgerError::Newer) => return Err(TransactError::Newer),
+            Err(LedgerError::Corrupt) => return Err(replace(store, scratch, key, expected, now)),
+        }
+        change(&mut scratch.ledger);
         scratch.written.clear();
         scratch.ledger.encode(&mut scratch.written);
-        if scratch.written == scratch.read {
-            return Ok(outcome);
+        if version.is_some() && scratch.written == scratch.read {
+            // What leaves no trace is decided on what is really there.
+            if core::mem::take(&mut guessed) {
+                continue;
+            }
+            return Ok(());
         }
         match store.put(key, &scratch.written, expected) {
-            Ok(()) => return Ok(outcome),
-            Err(PutError::Mismatch) => {}
+            Ok(()) => {
+                scratch.memory.wrote(key, &mut scratch.written, version, guessed);
+                return Ok(());
+            }
+            Err(PutError::Mismatch) => scratch.memory.refused(guessed),
             Err(PutError::Failed) => return Err(TransactError::Host),
         }
+        guessed = false;
     }
     Err(TransactError::Contended)
+}
+
+/// Puts an empty ledger in the place of what is none.
+fn replace(
+    store: &mut dyn SharedStore,
+    scratch: &mut Scratch,
+    key: &str,
+    expected: Expected,
+    now: Timestamp,
+) -> TransactError {
+    scratch.written.clear();
+    scratch.ledger.reset(now);
+    scratch.ledger.encode(&mut scratch.written);
+    match store.put(key, &scratch.written, expected) {
+        Ok(()) | Err(PutError::Mismatch) => TransactError::Corrupt,
+        Err(PutError::Failed) => TransactError::Host,
+    }
 }
 
 /// Reads the ledger under `key` (an empty one when there is none) and shows it to `look`. Never writes.
@@ -132,34 +174,20 @@ pub fn inspect<T>(
     now: Timestamp,
     look: impl FnOnce(&Ledger) -> T,
 ) -> Result<T, TransactError> {
-    match read(store, scratch, key, now) {
-        Ok(_) => Ok(look(&scratch.ledger)),
-        Err(ReadError::Host) => Err(TransactError::Host),
-        Err(ReadError::Ledger(LedgerError::Newer, _)) => Err(TransactError::Newer),
-        Err(ReadError::Ledger(LedgerError::Corrupt, _)) => Err(TransactError::Corrupt),
+    let version = store.get(key, &mut scratch.read).map_err(|StoreError| TransactError::Host)?;
+    match parse(version, scratch, now) {
+        Ok(()) => Ok(look(&scratch.ledger)),
+        Err(LedgerError::Newer) => Err(TransactError::Newer),
+        Err(LedgerError::Corrupt) => Err(TransactError::Corrupt),
     }
 }
 
-enum ReadError {
-    Host,
-    Ledger(LedgerError, Expected),
-}
-
-/// Reads the ledger into `scratch`.
-fn read(
-    store: &mut dyn SharedStore,
-    scratch: &mut Scratch,
-    key: &str,
-    now: Timestamp,
-) -> Result<Expected, ReadError> {
-    let found = store.get(key, &mut scratch.read).map_err(|StoreError| ReadError::Host)?;
-    let expected = found.map_or(Expected::Absent, Expected::Is);
-    // An emptied value is how hosts without deletion say "removed".
-    if found.is_none() || scratch.read.is_empty() {
-        scratch.read.clear();
+/// Takes the ledger from the value that was read; an empty one where there is none, or where it was emptied, which is
+/// how hosts without deletion say "removed".
+fn parse(version: Option<Cas>, scratch: &mut Scratch, now: Timestamp) -> Result<(), LedgerError> {
+    if version.is_none() || scratch.read.is_empty() {
         scratch.ledger.reset(now);
-        return Ok(expected);
+        return Ok(());
     }
-    scratch.ledger.reload(&scratch.read).map_err(|error| ReadError::Ledger(error, expected))?;
-    Ok(expected)
+    scratch.ledger.reload(&scratch.read)
 }
