@@ -9,7 +9,6 @@ use proxy_wasm::types::Action;
 use super::host::{self, Buffer, Map};
 use super::root::FAST_TICK_MILLIS;
 use super::worker::{self, Worker};
-use crate::cost::usage::published;
 use crate::observe::Anomaly;
 use crate::reply;
 use crate::session::admission::{Forward, Seen};
@@ -261,9 +260,15 @@ impl HttpContext for Call {
         if self.phase() != Phase::Forwarded {
             return Action::Continue;
         }
-        let details = host::property(&["response", "code_details"]).unwrap_or_default();
         let encoded = host::header_map(Map::Response);
         let headers = host::pairs(&encoded);
+        // The router puts this header on what an upstream answered, and on nothing that Envoy answers itself. Where it
+        // is suppressed, a property tells, at the price of the dearest kind of host call.
+        let details = if first(&headers, "x-envoy-upstream-service-time").is_some() {
+            Vec::new()
+        } else {
+            host::property(&["response", "code_details"]).unwrap_or_default()
+        };
         self.step(|session, env| session.response_head(&headers, &details, end_of_stream, env));
         self.add_headers(&headers);
         if end_of_stream {
@@ -302,9 +307,8 @@ impl HttpContext for Call {
 
 impl Call {
     fn response_ended(&self) {
-        let published = published::published(&mut |path| host::property(path));
         if let Ok(mut session) = self.session.try_borrow_mut() {
-            session.response_complete(published);
+            session.response_complete();
         }
         self.end();
     }

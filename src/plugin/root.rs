@@ -12,7 +12,6 @@ use super::meters::Gauge;
 use super::worker::{self, Worker};
 use crate::config;
 use crate::hash::hash64;
-use crate::observe::status::build::MOST_FLOWS;
 use crate::session::{Plan, Verdict};
 use crate::units::{Resource, Timestamp};
 
@@ -95,7 +94,7 @@ impl Root {
             if worker.is_superseded(pool) {
                 continue;
             }
-            let glance = worker.step(now, |env| env.gate.summary(env.store, pool, MOST_FLOWS, now));
+            let glance = worker.step(now, |env| env.gate.summary(env.store, pool, 0, now));
             let (Some(Some((summary, standings))), Ok(mut meters)) = (glance, worker.meters.try_borrow_mut())
             else {
                 continue;
@@ -104,7 +103,6 @@ impl Root {
             meters.gauge(pool, Gauge::InFlight, summary.in_flight.into());
             meters.gauge(pool, Gauge::Booked, summary.booked.into());
             meters.gauge(pool, Gauge::Fairness, summary.jain_permille.into());
-            meters.shares(pool, &summary.flows);
             for (row, resource) in Resource::ALL.iter().enumerate() {
                 if let Some(standing) = standings.get(*resource) {
                     meters.available(pool, row, *resource, standing.remaining);
