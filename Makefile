@@ -133,4 +133,3 @@ $(BINDGEN): Cargo.lock
 	touch $@
 
 include make/adopt.mk
-include make/sdk.mk

@@ -95,7 +95,7 @@ impl Counts {
                 let same = byte == previous;
                 previous = byte;
                 let at = state.wrapping_add(usize::from(class)).wrapping_add(usize::from(same));
-                state = usize::from(steps.get(at).copied().unwrap_or_default());
+                state = usize::from(steps.get(at & (ENTRIES - 1)).copied().unwrap_or_default());
                 if let Some(count) = self.cells.get_mut(state >> 4) {
                     *count = count.wrapping_add(times);
                 }

@@ -226,15 +226,15 @@ impl Document {
     }
 
     fn noted(&mut self, take: Take) {
-        let noted = self.note;
-        let text = noted.get(..self.note_len).unwrap_or_default();
-        self.note_len = 0;
         let root_type = self.depth() == 1 && self.path.last_name() == Some(b"type") && !self.failed;
+        let in_error = self.in_error();
+        let text = self.note.get(..self.note_len).unwrap_or_default();
+        self.note_len = 0;
         match take {
             Take::Word if root_type => self.pending.is_error |= text == b"error",
             Take::Word => self.pending.error.see_word(text),
             Take::Message => {
-                self.pending.is_error |= self.in_error();
+                self.pending.is_error |= in_error;
                 self.pending.error.see_message(text);
             }
             Take::Delay => self.pending.error.see_delay(text),

@@ -51,13 +51,18 @@ impl Reader {
 
     /// The document at hand ends here. It counts when it is complete; a new one begins.
     pub(super) fn next(&mut self) {
-        if !self.begun {
-            return;
+        if self.begun {
+            self.last();
+            self.discard();
         }
-        if self.scanner.is_complete() || self.failing {
+    }
+
+    /// The document at hand ends here and counts when it is complete; none follows.
+    pub(super) fn last(&mut self) {
+        if self.begun && (self.scanner.is_complete() || self.failing) {
             self.document.commit();
         }
-        self.discard();
+        self.begun = false;
     }
 
     /// The document at hand counts for nothing; a new one begins.
