@@ -18,7 +18,8 @@ HTTP_FILTERS = f"{TYPE}/envoy.extensions.filters.http"
 LABELS = ["pool", "class", "tenant", "decision", "kind", "reason", "resource"]
 
 
-def wasm_filter(config, module=None, hold_headers=True, as_struct=False, vm_id="backpressure", name="backpressure"):
+def wasm_filter(config, module=None, hold_headers=True, as_struct=False, vm_id="backpressure", name="backpressure",
+                failure_policy="FAIL_RELOAD"):
     """The HTTP filter entry. `config`: a dictionary, or text taken as it is."""
     if as_struct:
         configuration = {"@type": f"{TYPE}/google.protobuf.Struct", "value": config}
@@ -27,7 +28,7 @@ def wasm_filter(config, module=None, hold_headers=True, as_struct=False, vm_id="
         configuration = {"@type": f"{TYPE}/google.protobuf.StringValue", "value": text}
     plugin = {
         "name": name,
-        "failure_policy": "FAIL_RELOAD",
+        "failure_policy": failure_policy,
         "configuration": configuration,
         "vm_config": {
             "vm_id": vm_id,
@@ -73,6 +74,7 @@ class Listener:
     trailers: bool = False
     port: int = dataclasses.field(default_factory=free_port)
     access_log: pathlib.Path = None
+    buffer_limit: int = None
 
     def resource(self, name):
         manager = {
@@ -98,6 +100,7 @@ class Listener:
             "@type": f"{TYPE}/envoy.config.listener.v3.Listener",
             "name": name,
             "address": address(self.port),
+            **({"per_connection_buffer_limit_bytes": self.buffer_limit} if self.buffer_limit else {}),
             "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
         }
 
@@ -105,7 +108,7 @@ class Listener:
 class Envoy:
     """A running Envoy. Begins with the listener `ingress` if it is given filters; more may come and go."""
 
-    def __init__(self, upstream_port, filters=None, workers=2, cores=None, log_level="warning"):
+    def __init__(self, upstream_port, filters=None, workers=2, cores=None, log_level="warning", drain_seconds=1):
         self.workers = workers
         self.admin_port = free_port()
         self.process = Process("envoy", [], cores)
@@ -121,7 +124,7 @@ class Envoy:
         bootstrap.write_text(json.dumps(self._bootstrap(upstream_port)))
         self.process.command += [
             str(envoy_path()), "-c", str(bootstrap), "--concurrency", str(workers), "--disable-hot-restart",
-            "--log-level", log_level, "--component-log-level", "wasm:info", "--drain-time-s", "1",
+            "--log-level", log_level, "--component-log-level", "wasm:info", "--drain-time-s", str(drain_seconds),
             "--file-flush-interval-msec", "50",
         ]
 
