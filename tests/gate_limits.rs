@@ -2,8 +2,8 @@
 
 mod gate_support;
 
-use envoy_backpressure::gate::{Decision, Settlement, WaitReason, admit, settle, standings};
-use envoy_backpressure::units::{Cost, Span};
+use envoy_backpressure::gate::{Decision, Settlement, WaitReason, admit, charge, settle, standings};
+use envoy_backpressure::units::{Cost, Span, Timestamp};
 use gate_support::*;
 
 #[test]
@@ -99,4 +99,17 @@ fn slots_come_back_when_calls_end_or_expire() {
     assert!(late.late);
     assert_eq!(pool.try_one(10, 1, at(later)), None);
     assert!(pool.try_one(11, 1, at(later)).is_some());
+}
+
+#[test]
+fn a_debt_of_any_size_is_brought_up_to_any_time_at_once() {
+    // Half-second steps through such a debt would take for ever.
+    for strict in [true, false] {
+        let policy = policy(None, Some(1), 10, strict);
+        let mut pool = Pool::new(policy.clone());
+        charge(&mut pool.ledger, &policy, &ask(1, u64::MAX, 1), at(0));
+        let far = Timestamp::from_micros(u64::MAX / 2);
+        assert_eq!(standings(&pool.ledger, &policy, at(1)).llm_tokens.unwrap().remaining, 0);
+        assert!(pool.try_one(2, 1, far).is_none_or(|wait| wait > Span::ZERO));
+    }
 }

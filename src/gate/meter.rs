@@ -197,7 +197,8 @@ impl Meter {
             return;
         }
         let mut at = from;
-        while slot_of(at) < slot_of(to) && !self.is_idle() {
+        // Once the window is empty it holds nothing down, and the rest of the time is one refill, however long.
+        while slot_of(at) < slot_of(to) && self.used > 0 {
             let boundary = slot_of(at).saturating_add(1).saturating_mul(SLOT);
             self.refill(rule, boundary.saturating_sub(at));
             self.hold_to_window(rule);
