@@ -389,3 +389,35 @@ fn a_declared_length_that_never_comes_shuts_nothing() {
         assert!(worker.left() > 9_900, "{declared}: {}", worker.left());
     }
 }
+
+#[test]
+fn one_stated_usage_holds_the_pool_back_for_minutes_at_most() {
+    for (burst, strict) in [(60, true), (10, true), (60, false)] {
+        let mut worker = Worker::new(&format!(
+            r#"{{"name": "chat", "limits": {{"tokens_per_minute": 10000}}, "burst_seconds": {burst}, "strict_window": {strict},
+            "output_reserve": "max_tokens", "max_wait_ms": 0}}"#
+        ));
+        let (mut session, _) = worker.send(&chat(100));
+        worker.answer(&mut session, "200", &usage(900_000_000, 900_000_000));
+        assert_eq!(worker.left(), 0);
+        // Three times the limit would be worked off by then; five times are not.
+        worker.millis += 200_000;
+        assert_eq!(worker.left(), 0, "{burst} {strict}: a large usage is a debt");
+        worker.millis += 115_000;
+        assert!(worker.left() > 0, "{burst} {strict}: shut for more than five minutes");
+    }
+}
+
+#[test]
+fn bytes_that_nobody_declared_are_charged_at_most_the_limit() {
+    let mut worker = Worker::new(POOL);
+    let mut session = worker.begin("/v1/chat/completions");
+    let body = chat(100);
+    worker.step(|env| session.decide(body.as_bytes(), body.len(), Seen::Beginning, env));
+    session.body_passed(1 << 40);
+    worker.step(|env| session.charge_excess(env));
+    worker.millis += 130_000;
+    let left = worker.left();
+    worker.answer(&mut session, "413", r#"{"error": {"message": "too much"}}"#);
+    assert!(left > 5_000 && worker.left() >= left, "{left} left two minutes later");
+}

@@ -89,11 +89,15 @@ pub fn reserve(pool: &Pool, facts: &RequestFacts, output: u64) -> Result<Cost, E
     })
 }
 
-/// `cost` with every amount at most its limit.
-pub fn within(pool: &Pool, cost: Cost) -> Cost {
+/// Most minutes' worth of a limit that one call is charged on the provider's word. A wrong or forged number would
+/// else shut the pool for as long as it likes; what is more than a minute old has left the provider's own window anyway.
+pub const BELIEVED_MINUTES: u64 = 5;
+
+/// `cost` with every amount at most so many minutes' worth of its limit.
+pub fn within(pool: &Pool, cost: Cost, minutes: u64) -> Cost {
     Cost::from_fn(|resource| {
         let amount = *cost.get(resource);
-        pool.limits.get(resource).map_or(amount, |limit| amount.min(limit))
+        pool.limits.get(resource).map_or(amount, |limit| amount.min(limit.saturating_mul(minutes)))
     })
 }
 

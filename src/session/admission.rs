@@ -308,7 +308,7 @@ impl Session {
         let llm_tokens = scaled(priced.facts.input_llm_tokens, excess, self.body_assumed.max(1));
         self.body_assumed = self.body_seen;
         let usage = Usage { input: Some(llm_tokens), ..Usage::default() };
-        let whole = price::actual(pool, &usage);
+        let whole = price::within(pool, price::actual(pool, &usage), 1);
         // The call itself was counted when it was admitted.
         let cost = Cost { requests: 0, concurrency: 0, ..whole };
         let ask = Ask { cost, ..priced.ask };

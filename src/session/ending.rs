@@ -105,9 +105,11 @@ impl Session {
         }
         self.count_usage(priced, &used, env);
         match self.plan.config.pools.get(priced.pool) {
-            Some(pool) if used.stated => Settlement::Actual(price::actual(pool, &used.usage)),
-            // What nobody stated is never charged beyond the limit: it could shut the pool for hours by a guess.
-            Some(pool) => Settlement::Actual(price::within(pool, price::actual(pool, &used.usage))),
+            Some(pool) => {
+                // What nobody stated is never charged beyond the limit: it could shut the pool for hours by a guess.
+                let minutes = if used.stated { price::BELIEVED_MINUTES } else { 1 };
+                Settlement::Actual(price::within(pool, price::actual(pool, &used.usage), minutes))
+            }
             None => Settlement::Actual(priced.ask.cost),
         }
     }
