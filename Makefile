@@ -132,4 +132,4 @@ $(BINDGEN): Cargo.lock
 	  cargo install --quiet --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli
 	touch $@
 
-include make/adopt.mk
+include $(sort $(wildcard make/*.mk))

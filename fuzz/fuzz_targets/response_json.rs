@@ -1,0 +1,5 @@
+#![no_main]
+
+use backpressure_fuzz::response;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| response::target(b"application/json", input));

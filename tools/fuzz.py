@@ -1,0 +1,80 @@
+"""Runs fuzz targets for a while, two at a time, from the committed seeds and samples.
+
+    tools/fuzz.py SECONDS [TARGET...]
+
+Builds them first by cargo-fuzz. Without a sanitizer: the crate has no unsafe code outside the host calls, which are not
+in the native build, so what a sanitizer finds cannot be there, and the pinned compiler of the repository is enough.
+What is found goes to fuzz/artifacts/TARGET.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FUZZ = ROOT / "fuzz"
+SAMPLES = ROOT / "tests" / "samples"
+
+# Targets with the files of the repository that are seeds of theirs.
+TARGETS = {
+    "config": ["tests/check/*.yaml", "tests/config/*/*"],
+    "request": ["tests/samples/requests/*"],
+    "response_json": ["tests/samples/*.resp.json"],
+    "response_sse": ["tests/samples/*.sse"],
+    "response_ndjson": ["tests/samples/*.ndjson"],
+    "response_array": ["tests/samples/*.resp.json"],
+    "response_eventstream": ["tests/samples/*.eventstream"],
+    "response_encoded": ["tests/samples/*.gz", "tests/samples/openai-chat-stream-u*.sse"],
+    "ledger": ["fuzz/seeds/ledger/*"],
+    "learned": ["fuzz/seeds/learned/*"],
+    "headers": ["tests/samples/*.headers", "fuzz/seeds/headers/*"],
+    "session": ["fuzz/seeds/session/*"],
+}
+BINARIES = FUZZ / "target" / "x86_64-unknown-linux-gnu" / "release"
+# A target that takes longer than this for one input, in seconds, or more memory than this, in MiB, has failed.
+SLOWEST, LARGEST = 5, 1024
+
+
+def build():
+    toolchain = re.search(r'channel = "(.+)"', (ROOT / "rust-toolchain.toml").read_text())[1]
+    tool = ROOT / ".tools" / "bin" / "cargo-fuzz"
+    subprocess.run([tool, "fuzz", "build", "--sanitizer", "none"], cwd=ROOT, check=True,
+                   env={**os.environ, "RUSTUP_TOOLCHAIN": toolchain})
+
+
+def run(target, seconds):
+    corpus, artifacts = FUZZ / "corpus" / target, FUZZ / "artifacts" / target
+    for directory in (corpus, artifacts):
+        directory.mkdir(parents=True, exist_ok=True)
+    for pattern in TARGETS[target]:
+        for seed in ROOT.glob(pattern):
+            if seed.stat().st_size <= 16_384:
+                shutil.copy(seed, corpus / f"seed-{seed.name}")
+    done = subprocess.run(
+        [BINARIES / target, corpus, f"-artifact_prefix={artifacts}/", f"-max_total_time={seconds}", f"-timeout={SLOWEST}",
+         f"-rss_limit_mb={LARGEST}", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"],
+        capture_output=True, text=True, errors="replace")
+    runs = re.search(r"Done (\d+) runs in (\d+) second", done.stderr)
+    coverage = re.findall(r"cov: (\d+)", done.stderr)
+    if done.returncode == 0 and runs:
+        print(f"{target}: {runs[1]} inputs in {runs[2]} s, {coverage[-1] if coverage else '?'} edges, nothing found", flush=True)
+        return True
+    print(f"{target}: FAILED\n{done.stderr[-3000:]}", flush=True)
+    return False
+
+
+def main():
+    seconds, targets = int(sys.argv[1]), sys.argv[2:] or list(TARGETS)
+    build()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        results = list(pool.map(lambda target: run(target, seconds), targets))
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
