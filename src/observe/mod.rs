@@ -5,6 +5,7 @@ pub mod log_field;
 pub mod log_limit;
 pub mod metrics;
 pub mod mood;
+pub mod parked;
 pub mod status;
 
 pub use anomaly::Anomaly;

@@ -329,9 +329,3 @@ pub(super) fn metric(id: u32) -> Option<u64> {
     check(unsafe { proxy_get_metric(id, &mut value) }).ok()?;
     Some(value)
 }
-
-/// Moves a gauge up or down.
-pub(super) fn step_metric(id: u32, step: i64) {
-    // SAFETY: no pointers.
-    let _ = unsafe { proxy_increment_metric(id, step) };
-}

@@ -69,15 +69,9 @@ impl Call {
         }
         if let (Phase::Parked { due, .. }, Ok(session)) = (before, self.session.try_borrow())
             && let Some(pool) = session.pool()
+            && let Ok(mut parking) = self.worker.parking.try_borrow_mut()
         {
-            let released = self
-                .worker
-                .parking
-                .try_borrow_mut()
-                .is_ok_and(|mut parking| parking.release(pool, due, self.context));
-            if let (true, Ok(mut meters)) = (released, self.worker.meters.try_borrow_mut()) {
-                meters.parked_step(pool, -1);
-            }
+            parking.release(pool, due, self.context);
         }
         self.step(Session::end);
         if before == Phase::Forwarded {
@@ -135,9 +129,6 @@ pub(super) fn carry_out(
                 });
             }
             parking.hold(pool, due, context, session);
-            if let Ok(mut meters) = worker.meters.try_borrow_mut() {
-                meters.parked_step(pool, 1);
-            }
             worker.hurry(FAST_TICK_MILLIS);
             Action::Pause
         }

@@ -168,16 +168,6 @@ impl Meters {
             host::record_metric(id, value);
         }
     }
-
-    /// Moves the gauge `parked`, which all workers share, by one step.
-    pub(super) fn parked_step(&mut self, pool: usize, step: i64) {
-        let row = Gauge::Parked as usize;
-        if let Some(id) =
-            self.pool_metric(pool, row, MetricKind::Gauge, |name| metrics::gauge(name, "parked"))
-        {
-            host::step_metric(id, step);
-        }
-    }
 }
 
 /// Gauges of a pool; the number is the position in its row.

@@ -54,8 +54,10 @@ impl Parking {
     }
 
     /// Takes a call out of its line, because it left.
-    pub(super) fn release(&mut self, pool: usize, due: Timestamp, context: u32) -> bool {
-        self.pools.get_mut(pool).is_some_and(|line| line.line.remove(&(due, context)).is_some())
+    pub(super) fn release(&mut self, pool: usize, due: Timestamp, context: u32) {
+        if let Some(line) = self.pools.get_mut(pool) {
+            line.line.remove(&(due, context));
+        }
     }
 
     /// Takes the next call to be tried: one whose turn has come, else now and then the first in a line.

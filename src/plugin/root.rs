@@ -62,9 +62,6 @@ impl Root {
         for _ in 0..SLICE {
             let next = worker.parking.try_borrow_mut().ok().and_then(|mut parking| parking.next(now));
             let Some((pool, held)) = next else { return false };
-            if let Ok(mut meters) = worker.meters.try_borrow_mut() {
-                meters.parked_step(pool, -1);
-            }
             let Some(session) = held.session.upgrade() else { continue };
             let verdict = {
                 let Ok(mut call) = session.try_borrow_mut() else { continue };
@@ -149,7 +146,10 @@ impl RootContext for Root {
             env.gate.pay_owed(env.store, now);
             env.gate.owed()
         });
-        if now >= self.slow_due || self.slow_due.since(now).as_millis_ceil() > u64::from(SLOW_TICK_MILLIS) {
+        let slow =
+            now >= self.slow_due || self.slow_due.since(now).as_millis_ceil() > u64::from(SLOW_TICK_MILLIS);
+        worker.report_parked(now, slow);
+        if slow {
             self.slow_due = now.after(crate::units::Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
             Self::slow_work(worker, now);
         }

@@ -4,16 +4,21 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::host;
-use super::meters::Meters;
+use super::meters::{Gauge, Meters};
 use super::parking::Parking;
 use super::shared::HostStore;
 use crate::gate::{Expected, SharedStore as _, Summary};
+use crate::hash::hash64;
 use crate::observe::mood::Mood;
+use crate::observe::parked::Tally;
 use crate::session::suggestions::Suggestions;
 use crate::session::{Env, Gatekeeper, Plan};
-use crate::units::Timestamp;
+use crate::units::{Span, Timestamp};
 
 const INFO: u32 = 2;
+/// How often a changed number of held calls is told at most, between the slow ticks.
+const REPORT: Span = Span::from_millis(50);
+const PARKED_KEY: &str = "bp.parked";
 
 /// See the module.
 #[derive(Debug)]
@@ -30,6 +35,16 @@ pub(super) struct Worker {
     superseded: RefCell<Vec<bool>>,
     /// State of each pool as last seen here.
     moods: RefCell<Vec<Mood>>,
+    reported: RefCell<Reported>,
+}
+
+/// What this worker last told the others of its held calls.
+#[derive(Debug, Default)]
+struct Reported {
+    /// Its number among them, while it holds any.
+    id: u32,
+    held: Vec<u32>,
+    at: Timestamp,
 }
 
 /// Writes a line unless some worker already did so for this value of `key`. Best effort: when the host fails, silence.
@@ -42,6 +57,11 @@ pub(super) fn log_change(key: &str, value: &[u8], line: &str) {
     if HostStore.put(key, value, cas.map_or(Expected::Absent, Expected::Is)).is_ok() {
         host::log(INFO, line);
     }
+}
+
+/// A pool's name as workers tell it to each other.
+fn low32(name: &str) -> u32 {
+    u32::try_from(hash64(0, name.as_bytes()) >> 32).unwrap_or(0)
 }
 
 /// The host's clock as a moment.
@@ -61,6 +81,7 @@ impl Worker {
             meters: RefCell::new(Meters::new(Rc::clone(&plan))),
             superseded: RefCell::new(vec![false; plan.pools.len()]),
             moods: RefCell::new(vec![Mood::Whole; plan.pools.len()]),
+            reported: RefCell::new(Reported { held: vec![0; plan.pools.len()], ..Reported::default() }),
             plan,
         }
     }
@@ -87,6 +108,43 @@ impl Worker {
         if core::mem::replace(last, mood) != mood {
             let key = format!("bp.log.pool.{}", config.name);
             log_change(&key, &[mood.code()], &mood.line(&config.name, summary));
+        }
+    }
+
+    /// Tells the other workers how many calls are held here, and sets the gauges to what all hold. Best effort.
+    pub(super) fn report_parked(&self, now: Timestamp, slow: bool) {
+        let (Ok(parking), Ok(mut reported)) = (self.parking.try_borrow(), self.reported.try_borrow_mut())
+        else {
+            return;
+        };
+        let count = |pool| u32::try_from(parking.len(pool)).unwrap_or(u32::MAX);
+        let held: Vec<u32> = (0..self.plan.pools.len()).map(count).collect();
+        let rested = now < reported.at || now.since(reported.at) >= REPORT;
+        if !slow && (held == reported.held || !rested) {
+            return;
+        }
+        reported.at = now;
+        let mut value = Vec::new();
+        let Ok(cas) = HostStore.get(PARKED_KEY, &mut value) else { return };
+        let mut tally = Tally::decode(&value, now);
+        let any = |held: &[u32]| held.iter().any(|held| *held > 0);
+        let names: Vec<u32> = self.plan.config.pools.iter().map(|pool| low32(&pool.name)).collect();
+        if any(&held) || any(&reported.held) {
+            if !any(&reported.held) {
+                reported.id = tally.unused();
+            }
+            for (held, name) in held.iter().zip(&names) {
+                tally.set(reported.id, *name, *held, now);
+            }
+            if HostStore.put(PARKED_KEY, &tally.encode(), cas.map_or(Expected::Absent, Expected::Is)).is_err()
+            {
+                return;
+            }
+            reported.held = held;
+        }
+        let Ok(mut meters) = self.meters.try_borrow_mut() else { return };
+        for (pool, name) in names.iter().enumerate().filter(|(pool, _)| !self.is_superseded(*pool)) {
+            meters.gauge(pool, Gauge::Parked, tally.total(*name));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Calls held inside Envoy, and hosts without the stop-iteration flag.
 
 use abi_host::case::{Answer, Bench, Verdict, chat_body, field_post};
+use abi_host::stats::Kind;
 use abi_host::{Options, StreamId};
 use serde_json::Value;
 
@@ -145,5 +146,26 @@ fn a_flag_that_the_configuration_does_not_know_of_does_no_harm() {
     assert_eq!(bench.verdict(id), Verdict::Admit);
     bench.finish(id, &Answer::usage(5, 5));
     assert_eq!(bench.tpm_used(), 10);
+    sound(&bench);
+}
+
+#[test]
+fn calls_parked_in_a_machine_that_died_leave_the_gauge() {
+    let options = Options::filter().workers(2);
+    let mut bench = Bench::start(options, one_at_a_time(60_000));
+    let first = bench.send_on(0, field_post("/v1/chat/completions"), &chat_body(10));
+    assert_eq!(bench.verdict(first), Verdict::Admit);
+    for n in 0..5 {
+        for worker in 0..2 {
+            let id = bench.send_on(worker, field_post("/v1/chat/completions"), &chat_body(11 + n));
+            assert_eq!(bench.verdict(id), Verdict::Held);
+        }
+    }
+    let parked = |bench: &Bench| bench.host.world.borrow().stats.sum(Kind::Gauge, &["m-chat", "parked"]);
+    bench.host.advance_millis(200);
+    assert_eq!(parked(&bench), 10);
+    bench.host.reload_vm(1);
+    bench.host.advance_secs(5);
+    assert_eq!(parked(&bench), 5, "those of the machine that lives");
     sound(&bench);
 }
