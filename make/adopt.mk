@@ -22,10 +22,10 @@ $(MDBOOK):
 
 ##@ Test
 .PHONY: test-adopt
-test-adopt: $(WASM) testbed $(VENV)/ready tests/adopt/node_modules/ready ## Examples, image, metrics in Prometheus, status page in Chromium
+test-adopt: $(WASM) testbed $(VENV)/ready tests/adopt/node_modules/ready examples/node/node_modules/ready ## Examples, image, metrics in Prometheus, status page in Chromium
 	tools/setup-adopt.sh
 	$(PY) -m pytest tests/adopt
 
-tests/adopt/node_modules/ready: tests/adopt/package-lock.json
-	cd tests/adopt && npm ci --ignore-scripts --no-audit --no-fund --silent
+%/node_modules/ready: %/package-lock.json
+	cd $* && npm ci --ignore-scripts --no-audit --no-fund --silent
 	touch $@

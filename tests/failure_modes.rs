@@ -28,7 +28,7 @@ fn answer_with(worker: &mut Worker, session: &mut Session, headers: &[(&str, &st
         headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     worker.step(|env| session.response_head(&headers, b"via_upstream", body.is_empty(), env));
     session.response_body(body);
-    session.response_complete();
+    session.response_complete(None);
     worker.step(|env| session.end(env));
 }
 

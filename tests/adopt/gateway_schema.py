@@ -1,6 +1,8 @@
 """The part of Envoy Gateway's v1alpha1 resources that the examples use, as JSON schemas that know no other key.
 
-No registry carries these definitions as a package, so they are restated here from the project's API reference.
+The published definitions (npm `@kubernetes-models/envoy-gateway`, made from the project's own CRDs) let unknown keys pass, as the
+Kubernetes API server does after dropping them. A misspelt key would then silently do nothing, so the keys are restated here from
+the API reference, and the examples must satisfy both.
 """
 
 

@@ -21,8 +21,6 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_call_is_answered(name):
     command, lines = EXAMPLES[name]
-    if name == "langchain":
-        pytest.importorskip("langchain_openai", reason="not among the pinned packages")
     # The limits of `make up`: sixty a minute, ten at once.
     with Provider() as provider, Running(ROOT / "envoy" / "envoy.yaml", provider.port) as envoy:
         done = subprocess.run(

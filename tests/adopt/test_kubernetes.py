@@ -60,8 +60,19 @@ def test_istio_cuts_out_every_label():
     assert operator["spec"]["meshConfig"]["defaultConfig"]["extraStatTags"] == LABELS
 
 
+def test_envoy_gateway_accepts_its_resources():
+    assert complaints([document for _, document in GATEWAY]) == [""] * len(GATEWAY)
+
+
+def test_envoy_gateway_would_not_accept_any_resource():
+    (policy,) = [document for name, document in GATEWAY if name == "envoyextensionpolicy"]
+    wrong = json.loads(json.dumps(policy))
+    wrong["spec"]["wasm"][0]["code"]["type"] = "Picture"
+    assert "code/type" in complaints([wrong])[0]
+
+
 @pytest.mark.parametrize(("name", "document"), GATEWAY, ids=[f"{name}-{document['kind']}" for name, document in GATEWAY])
-def test_envoy_gateway_accepts_its_resources(name, document):
+def test_no_key_for_envoy_gateway_is_misspelt(name, document):
     jsonschema.validate(document, SCHEMAS[document["kind"]])
 
 

@@ -29,6 +29,7 @@ METRICS = {
     "parked": {"pool"},
     "booked": {"pool"},
     "fairness_permille": {"pool"},
+    "share_permille": {"pool", "class", "tenant", "kind"},
     "wait_ms_bucket": {"pool", "class", "le"},
     "estimate_error_permille_bucket": {"pool", "le"},
 }

@@ -69,7 +69,7 @@ impl Worker {
         if !body.is_empty() {
             session.response_body(body.as_bytes());
         }
-        session.response_complete();
+        session.response_complete(None);
         self.step(|env| session.end(env));
     }
 

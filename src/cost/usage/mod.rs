@@ -17,6 +17,7 @@ mod document;
 mod eventstream;
 mod field;
 mod inflate;
+pub mod published;
 mod reader;
 mod sequence;
 mod sse;
@@ -40,6 +41,18 @@ pub struct Usage {
     pub cache_write: u64,
     /// All output, reasoning included; `None` when not stated.
     pub output: Option<u64>,
+}
+
+impl Usage {
+    /// Field by field the larger of both.
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            input: self.input.max(other.input),
+            cached_input: self.cached_input.max(other.cached_input),
+            cache_write: self.cache_write.max(other.cache_write),
+            output: self.output.max(other.output),
+        }
+    }
 }
 
 /// What is known of a response before its body.

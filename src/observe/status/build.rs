@@ -2,7 +2,7 @@
 
 use crate::config::{ClassId, Config, Pool};
 use crate::gate::{Flow, Standings, Summary, TenantKey};
-use crate::identity::{DEFAULT_TENANT, DEFAULT_TENANT_NAME, OTHER_TENANTS_NAME};
+use crate::observe::TenantLabel;
 use crate::units::{Resource, Span};
 
 use super::{FlowView, LimitView, MOST_ROWS, PoolView, ReturnView};
@@ -105,9 +105,5 @@ fn class_name(config: &Config, class: ClassId) -> &str {
 }
 
 fn tenant_name(config: &Config, key: TenantKey) -> &str {
-    match config.tenants.iter().find(|tenant| tenant.key == key) {
-        Some(tenant) => &tenant.name,
-        None if key == DEFAULT_TENANT => DEFAULT_TENANT_NAME,
-        None => OTHER_TENANTS_NAME,
-    }
+    TenantLabel::of_key(config, key).name(config)
 }

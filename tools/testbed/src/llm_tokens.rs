@@ -38,7 +38,8 @@ pub fn of_request(body: &Value) -> u64 {
     let mut total = 0;
     for (name, value) in members {
         total += match name.as_str() {
-            "messages" | "input" | "prompt" | "system" | "instructions" => of_prompt(value),
+            "messages" | "input" | "prompt" | "system" | "instructions" | "contents"
+            | "systemInstruction" => of_prompt(value),
             "tools" | "functions" => count(&value.to_string()),
             _ => 0,
         };
@@ -53,7 +54,7 @@ fn of_prompt(value: &Value) -> u64 {
         Value::Array(items) => items.iter().map(of_prompt).sum(),
         Value::Object(part) => {
             let framing = if part.contains_key("role") { 3 } else { 0 };
-            let texts = ["content", "text", "input", "output", "arguments"];
+            let texts = ["content", "text", "input", "output", "arguments", "parts"];
             framing + texts.iter().filter_map(|name| part.get(*name)).map(of_prompt).sum::<u64>()
         }
         Value::Null | Value::Bool(_) => 0,

@@ -1,6 +1,7 @@
-//! Answers in the shapes of the OpenAI and Anthropic APIs.
+//! What is answered where; answers in the shapes of the OpenAI and Anthropic APIs.
 
 use super::behave::UsageStyle;
+use super::others;
 use serde_json::{Value, json};
 
 /// The endpoints the mock knows.
@@ -16,6 +17,23 @@ pub enum Endpoint {
     Embeddings,
     /// `/messages` of Anthropic
     Messages,
+    /// `:generateContent`, or `:streamGenerateContent`
+    Gemini {
+        /// Said by the path.
+        stream: bool,
+    },
+    /// `/v2/chat` of Cohere
+    Cohere,
+    /// `/api/chat` or `/api/generate` of Ollama
+    Ollama {
+        /// The former.
+        chat: bool,
+    },
+    /// `/converse` or `/converse-stream` of Bedrock
+    Bedrock {
+        /// The latter.
+        stream: bool,
+    },
 }
 
 impl Endpoint {
@@ -28,8 +46,36 @@ impl Endpoint {
             ("/responses", Self::Responses),
             ("/embeddings", Self::Embeddings),
             ("/messages", Self::Messages),
+            (":generateContent", Self::Gemini { stream: false }),
+            (":streamGenerateContent", Self::Gemini { stream: true }),
+            ("/v2/chat", Self::Cohere),
+            ("/api/chat", Self::Ollama { chat: true }),
+            ("/api/generate", Self::Ollama { chat: false }),
+            ("/converse", Self::Bedrock { stream: false }),
+            ("/converse-stream", Self::Bedrock { stream: true }),
         ];
         table.into_iter().find(|(end, _)| path.ends_with(end)).map(|(_, endpoint)| endpoint)
+    }
+
+    /// Whether a call to this endpoint streams; `asked`: its body's `stream`.
+    #[must_use]
+    pub fn streams(self, asked: Option<bool>) -> bool {
+        match self {
+            Self::Embeddings => false,
+            Self::Gemini { stream } | Self::Bedrock { stream } => stream,
+            Self::Ollama { .. } => asked.unwrap_or(true),
+            _ => asked.unwrap_or(false),
+        }
+    }
+
+    /// Content type of its streams.
+    #[must_use]
+    pub fn stream_type(self) -> &'static str {
+        match self {
+            Self::Ollama { .. } => "application/x-ndjson",
+            Self::Bedrock { .. } => "application/vnd.amazon.eventstream",
+            _ => "text/event-stream; charset=utf-8",
+        }
     }
 }
 
@@ -79,6 +125,7 @@ impl Answer {
             Endpoint::Messages => json!({
                 "input_tokens": input, "output_tokens": output,
                 "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}),
+            other => others::usage(other, input, output),
         })
     }
 
@@ -97,6 +144,7 @@ impl Answer {
                 "data": [{"object": "embedding", "index": 0, "embedding": [0.25, -0.5, 0.125]}]}),
             Endpoint::Responses => self.response_object("completed", true),
             Endpoint::Messages => self.message_object(true),
+            _ => return others::json(self),
         };
         if let (Some(usage), Some(members)) = (self.usage_value(), document.as_object_mut()) {
             members.insert("usage".to_owned(), usage);

@@ -1,4 +1,4 @@
-//! Error bodies of the two APIs.
+//! Error bodies of the APIs.
 
 use super::dialect::Endpoint;
 use serde_json::{Value, json};
@@ -17,6 +17,15 @@ pub fn document(endpoint: Option<Endpoint>, status: u16, what: &str, message: &s
             _ => "api_error",
         };
         return json!({"type": "error", "request_id": "req_mock", "error": {"type": kind, "message": message}});
+    }
+    match endpoint {
+        Some(Endpoint::Gemini { .. }) => {
+            let name = if status == 429 { "RESOURCE_EXHAUSTED" } else { "UNAVAILABLE" };
+            return json!({"error": {"code": status, "message": message, "status": name}});
+        }
+        Some(Endpoint::Cohere | Endpoint::Bedrock { .. }) => return json!({"message": message}),
+        Some(Endpoint::Ollama { .. }) => return json!({"error": message}),
+        _ => {}
     }
     let (kind, code) = match status {
         429 => (if what.contains("requests") { "requests" } else { "tokens" }, "rate_limit_exceeded"),

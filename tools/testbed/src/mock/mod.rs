@@ -5,6 +5,7 @@ pub mod body;
 pub mod caps;
 pub mod dialect;
 pub mod errors;
+mod others;
 pub mod server;
 pub mod sse;
 pub mod stats;

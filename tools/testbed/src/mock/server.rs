@@ -218,7 +218,6 @@ impl Provider {
             return (ordered_error(endpoint, status, &call.behave), take);
         }
         self.lock().stats.count(&call.caller, |counts| counts.ok += 1);
-        let flag = |name: &str| call.body.get(name).and_then(Value::as_bool).unwrap_or(false);
         let answer = Answer {
             endpoint,
             model: call.body.get("model").and_then(Value::as_str).unwrap_or("m-chat").to_owned(),
@@ -227,7 +226,7 @@ impl Provider {
             output: take.output,
             text: llm_tokens::text(take.output),
             usage: call.behave.usage,
-            stream: flag("stream") && endpoint != Endpoint::Embeddings,
+            stream: endpoint.streams(call.body.get("stream").and_then(Value::as_bool)),
             include_usage: call.body.pointer("/stream_options/include_usage").and_then(Value::as_bool)
                 == Some(true),
         };
@@ -281,7 +280,7 @@ impl Provider {
     fn stream(&self, head: Builder, answer: &Answer, behave: Behave, in_flight: InFlight) -> Response<Body> {
         let events = sse::events(answer, behave.chunks.unwrap_or(8));
         let (sender, body) = fed();
-        let mut head = head.header(CONTENT_TYPE, "text/event-stream; charset=utf-8");
+        let mut head = head.header(CONTENT_TYPE, answer.endpoint.stream_type());
         if behave.gzip {
             head = head.header(CONTENT_ENCODING, "gzip");
         }
@@ -336,11 +335,11 @@ async fn feed(sender: &mpsc::Sender<Piece>, events: sse::Events, behave: &Behave
 }
 
 /// The event as sent: compressed and flushed, or as it is.
-fn squeeze(gzip: &mut Option<GzEncoder<Vec<u8>>>, event: String) -> Option<Option<Bytes>> {
+fn squeeze(gzip: &mut Option<GzEncoder<Vec<u8>>>, event: Vec<u8>) -> Option<Option<Bytes>> {
     let bytes = match gzip {
-        None => event.into_bytes(),
+        None => event,
         Some(encoder) => {
-            encoder.write_all(event.as_bytes()).ok()?;
+            encoder.write_all(&event).ok()?;
             encoder.flush().ok()?;
             std::mem::take(encoder.get_mut())
         }
@@ -354,8 +353,15 @@ fn amounts(endpoint: Endpoint, call: &Call, raw: &[u8]) -> Take {
     if endpoint == Endpoint::Embeddings {
         return Take { input, output: 0 };
     }
-    let caps = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
-    let cap = caps.iter().filter_map(|name| call.body.get(*name)?.as_u64()).max().unwrap_or(1000);
+    let caps = [
+        "/max_tokens",
+        "/max_completion_tokens",
+        "/max_output_tokens",
+        "/generationConfig/maxOutputTokens",
+        "/inferenceConfig/maxTokens",
+        "/options/num_predict",
+    ];
+    let cap = caps.iter().filter_map(|place| call.body.pointer(place)?.as_u64()).max().unwrap_or(1000);
     let drawn = raw.iter().fold(17_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     let output = call.behave.output.unwrap_or(10 + (drawn >> 7) % 90).min(cap.max(1));
     Take { input, output }

@@ -2,28 +2,30 @@
 
 use super::behave::UsageStyle;
 use super::dialect::{Answer, Endpoint};
+use super::others;
 use serde_json::{Value, json};
 
 /// A stream cut into the pieces that are sent one by one. Only `content` pieces are delayed and counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Before the content.
-    pub head: String,
+    pub head: Vec<u8>,
     /// One content event each.
-    pub content: Vec<String>,
+    pub content: Vec<Vec<u8>>,
     /// After the content, without usage.
-    pub tail: String,
+    pub tail: Vec<u8>,
     /// What carries the usage, and the end mark.
-    pub end: String,
+    pub end: Vec<u8>,
 }
 
-fn data(value: &Value) -> String {
-    format!("data: {value}\n\n")
+fn data(value: &Value) -> Vec<u8> {
+    format!("data: {value}\n\n").into_bytes()
 }
 
-fn named(value: &Value) -> String {
+/// An event named by its member `type`.
+pub(super) fn named(value: &Value) -> Vec<u8> {
     let name = value.get("type").and_then(Value::as_str).unwrap_or("message");
-    format!("event: {name}\ndata: {value}\n\n")
+    format!("event: {name}\ndata: {value}\n\n").into_bytes()
 }
 
 /// The events of an answer, its text spread over `chunks` of them.
@@ -34,6 +36,7 @@ pub fn events(answer: &Answer, chunks: u64) -> Events {
         Endpoint::Responses => responses(answer, &pieces),
         Endpoint::Messages => messages(answer, &pieces),
         Endpoint::Chat | Endpoint::Completions | Endpoint::Embeddings => completions(answer, &pieces),
+        _ => others::events(answer, &pieces),
     }
 }
 
@@ -73,7 +76,7 @@ fn completions(answer: &Answer, pieces: &[String]) -> Events {
         last["usage"] = usage;
         out.end = data(&last);
     }
-    out.end.push_str("data: [DONE]\n\n");
+    out.end.extend_from_slice(b"data: [DONE]\n\n");
     out
 }
 
@@ -94,7 +97,7 @@ fn responses(answer: &Answer, pieces: &[String]) -> Events {
         {"type": "message", "id": item, "status": "in_progress", "role": "assistant", "content": []}});
     let mut part = place("response.content_part.added");
     part["part"] = json!({"type": "output_text", "text": "", "annotations": []});
-    out.head = [created, added, part].iter().map(named).collect();
+    out.head = [created, added, part].iter().flat_map(named).collect();
     out.content = pieces
         .iter()
         .map(|piece| {
@@ -127,7 +130,7 @@ fn messages(answer: &Answer, pieces: &[String]) -> Events {
     let start = json!({"type": "message_start", "message": message});
     let block =
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}});
-    out.head = [start, block, json!({"type": "ping"})].iter().map(named).collect();
+    out.head = [start, block, json!({"type": "ping"})].iter().flat_map(named).collect();
     out.content = pieces
         .iter()
         .map(|piece| {
@@ -142,7 +145,7 @@ fn messages(answer: &Answer, pieces: &[String]) -> Events {
         delta["usage"] =
             if usage.is_object() { json!({"output_tokens": usage["output_tokens"]}) } else { usage };
     }
-    out.end = [delta, json!({"type": "message_stop"})].iter().map(named).collect();
+    out.end = [delta, json!({"type": "message_stop"})].iter().flat_map(named).collect();
     out
 }
 
@@ -164,9 +167,13 @@ mod tests {
         }
     }
 
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).unwrap()
+    }
+
     #[test]
     fn chat_streams_carry_usage_only_when_asked_for() {
-        let end = |usage, asked| events(&answer(Endpoint::Chat, usage, asked), 2).end;
+        let end = |usage, asked| text(events(&answer(Endpoint::Chat, usage, asked), 2).end);
         assert!(end(UsageStyle::Normal, true).contains("\"prompt_tokens\":7"));
         assert!(!end(UsageStyle::Normal, false).contains("prompt_tokens"));
         assert!(end(UsageStyle::Always, false).contains("\"completion_tokens\":3"));
@@ -186,7 +193,8 @@ mod tests {
     #[test]
     fn anthropic_usage_comes_first_for_input_and_last_for_output() {
         let out = events(&answer(Endpoint::Messages, UsageStyle::Normal, false), 1);
-        assert!(out.head.contains("\"input_tokens\":7") && out.head.contains("\"output_tokens\":1"));
-        assert!(out.end.contains("\"usage\":{\"output_tokens\":3}"));
+        let (head, end) = (text(out.head), text(out.end));
+        assert!(head.contains("\"input_tokens\":7") && head.contains("\"output_tokens\":1"));
+        assert!(end.contains("\"usage\":{\"output_tokens\":3}"));
     }
 }
