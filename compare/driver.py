@@ -47,7 +47,7 @@ class Driver:
         self.after = after
         self.extra, self.before, self.obey, self.hold_slot = extra or (lambda job: {}), before, obey, hold_slot
         self.members = members or (lambda job: {})
-        self.jobs = []
+        self.jobs, self.lags = [], []
         self.started = time.monotonic()
         self.random = random.Random(f"{seed}/back-off")
         self.http = None
@@ -109,15 +109,29 @@ class Driver:
         timeout = aiohttp.ClientTimeout(total=None, connect=10)
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30), timeout=timeout) as self.http:
             self.started = time.monotonic()
+            watch = asyncio.create_task(self.watch())
             callers = [asyncio.create_task(self.caller(name, index, serve))
                        for name, spec in self.load.classes.items() for index in range(spec.callers)]
             await asyncio.sleep(seconds)
             self.over = True
+            watch.cancel()
             # Everything stops before the session closes, so that the end of the run is no error.
             for task in callers + self.workers:
                 task.cancel()
             # A client library may swallow the cancelling; then the next look at `over` ends the worker.
             await asyncio.wait(callers + self.workers, timeout=10)
+
+    async def watch(self):
+        """How late this process is run: on a machine that is too busy, nothing that is measured means anything."""
+        while True:
+            begun = self.now()
+            await asyncio.sleep(0.02)
+            self.lags.append(self.now() - begun - 0.02)
+
+    def lag(self):
+        """99th percentile of it, in milliseconds."""
+        lags = sorted(self.lags)
+        return round(lags[int(len(lags) * 0.99)] * 1000, 1) if lags else 0.0
 
     async def caller(self, name, index, serve):
         caller = Caller(self.load, name, index, self.seed)

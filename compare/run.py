@@ -51,7 +51,7 @@ async def run(options):
     jobs = driver.jobs
     return {
         "system": options.system, "load": options.load, "seed": options.seed, "seconds": options.seconds, "warm_up": options.warm_up,
-        "begun": round(begun), "slots": SLOTS, "hold_slot": options.hold_slot, "others": others,
+        "begun": round(begun), "slots": SLOTS, "hold_slot": options.hold_slot, "others": others, "lag_p99_ms": driver.lag(),
         "figures": figures(load, jobs, options.warm_up, options.seconds, limited, others),
         "columns": COLUMNS, "calls": rows(jobs),
     }
