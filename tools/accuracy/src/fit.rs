@@ -12,6 +12,8 @@ const TO_THUMB: f64 = 4e-5;
 /// How much the bend of weights over neighbouring places weighs.
 const TO_SMOOTH: f64 = 2e-4;
 const ROUNDS: usize = 1_000;
+/// Kinds that would lean in the fit part if they counted like the others, and how much more they count.
+const MORE: &[(&str, f64)] = &[("zh", 4.0), ("java", 2.0), ("base64", 2.0), ("json", 1.5)];
 
 /// What a character adds by rule of thumb, and the least and most that a fit may make of it.
 ///
@@ -51,7 +53,11 @@ fn thumb(kind: usize, cell: usize) -> [f64; 3] {
         }
     } else if is(Kind::Line, Kind::Line) {
         if place == 1 { [0.7, 0.3, 1.1] } else { [0.1, 0.02, 0.5] }
-    } else if is(Kind::Han, Kind::Hangul) || is(Kind::Wide, Kind::Kana) {
+    } else if kind == Kind::Wide as usize {
+        [1.0, 0.8, 1.1]
+    } else if kind == Kind::Han as usize {
+        [0.8, 0.5, if beyond { 1.2 } else { 1.4 }]
+    } else if kind == Kind::Hangul as usize || kind == Kind::Kana as usize {
         if beyond { [0.8, 0.62, 1.4] } else { [0.8, 0.3, 1.8] }
     } else if is(Kind::Emoji, Kind::Astral) {
         [2.0, 0.8, 4.0]
@@ -79,7 +85,8 @@ fn weights(documents: &[Document], family: usize) -> Vec<f64> {
         counts.feed(document.text.as_bytes());
         counts.cut();
         let exact = document.exact[family] as f64;
-        let weight = 1.0 / per_kind[document.kind.as_str()];
+        let more = MORE.iter().find(|(kind, _)| *kind == document.kind).map_or(1.0, |(_, more)| *more);
+        let weight = more / per_kind[document.kind.as_str()];
         let row: Vec<(usize, f64)> = counts
             .rows()
             .flatten()
