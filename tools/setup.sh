@@ -4,6 +4,7 @@
 #   tools/setup.sh clients         the clients that only `make test-adopt` and `make test-sdk` need, into .venv
 #   tools/setup.sh envoy VERSION   another Envoy, into .tools/envoy-VERSION
 #   tools/setup.sh testbed         mock provider and load generator, into target/tools
+#   tools/setup.sh node            Node and npm where there are none (Debian packages; asks for root)
 #   tools/setup.sh wrk             the HTTP benchmark tool (Debian package; asks for root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -34,15 +35,22 @@ testbed() {
   cargo build --quiet --locked --profile tools -p testbed
 }
 
-wrk() {
-  command -v wrk >/dev/null && return
+debian() {
   local sudo=
   [ "$(id -u)" = 0 ] || sudo=sudo
-  $sudo apt-get install --quiet --yes wrk >/dev/null
+  $sudo apt-get install --quiet --yes --no-install-recommends "$@" >/dev/null
+}
+
+wrk() {
+  command -v wrk >/dev/null || debian wrk
+}
+
+node() {
+  command -v npm >/dev/null || debian nodejs npm
 }
 
 case "${1:-}" in
-  venv | clients | testbed | wrk) "$1" ;;
+  venv | clients | testbed | node | wrk) "$1" ;;
   envoy) envoy "${2:?version}" ;;
   *) sed -n '2,7p' "$0"; exit 2 ;;
 esac
