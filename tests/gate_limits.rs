@@ -113,3 +113,15 @@ fn a_debt_of_any_size_is_brought_up_to_any_time_at_once() {
         assert!(pool.try_one(2, 1, far).is_none_or(|wait| wait > Span::ZERO));
     }
 }
+
+#[test]
+fn a_bucket_that_was_full_refills_from_when_the_first_call_can_have_reached_the_provider() {
+    let mut pool = Pool::new(policy(Some(600), None, 10, false));
+    for print in 0..100 {
+        assert_eq!(pool.try_one(print, 1, at(0)), None);
+    }
+    // 10 a second, the first of them 50 ms later than that.
+    assert_eq!(pool.try_one(200, 1, at(0)), Some(Span::from_millis(150)));
+    assert!(pool.try_one(201, 1, at(100)).is_some());
+    assert_eq!(pool.try_one(200, 1, at(150)), None);
+}

@@ -136,8 +136,8 @@ fn a_damaged_sum_of_a_window_is_counted_anew_within_a_turn_of_the_ring() {
     assert_eq!(pass(&mut ledger, 130), 130);
     let mut bytes = Vec::new();
     ledger.encode(&mut bytes);
-    // Magic, version, flags, two times, missing, the number of slots and which; then the sum.
-    let sum = 22 + 8 + 1 + 16;
+    // Magic, version, flags, two times, missing, until it refills, the number of slots and which; then the sum.
+    let sum = 22 + 8 + 4 + 1 + 16;
     assert_eq!(bytes[sum..sum + 8], 121_u64.to_le_bytes());
     bytes[sum..sum + 8].copy_from_slice(&5_000_u64.to_le_bytes());
     let mut damaged = Ledger::decode(&bytes).unwrap();

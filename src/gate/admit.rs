@@ -114,7 +114,7 @@ fn take(ledger: &mut Ledger, rules: &Rules, ask: &Ask, slots: u64) -> Reservatio
         Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter_mut().zip(rules.meters))
     {
         if let Some(rule) = rule {
-            meter.take(rule, *ask.cost.get(resource));
+            meter.take(rule, *ask.cost.get(resource), ledger.last);
         }
     }
     if slots > 0 {

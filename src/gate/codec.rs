@@ -3,7 +3,7 @@
 //! ```text
 //! "bpl", version, flags, last (u64), shift (i64)
 //! upstream block          when learned
-//! per busy meter:         missing (u64), n (u8): slots of the ring that are not 0. When any: which (u128), then the
+//! per busy meter:         missing (u64), time until it refills (u32, us), n (u8): slots of the ring that are not 0. When any: which (u128), then the
 //!                         amounts (u32) of these; with n = 255 their sum (u64) and the whole ring, 128 amounts
 //! in flight, when any:    grain, ttl, mean (u64 each); n (u8), n times: age (u8), count (u32)
 //! usage, when any:        reserved, used (u64 each)
@@ -96,7 +96,7 @@ impl Ledger {
             self.upstream.encode(out);
         }
         for meter in self.meters.iter().filter(|meter| !meter.is_idle()) {
-            encode_meter(meter, out);
+            encode_meter(meter, self.last, out);
         }
         if flags & IN_FLIGHT != 0 {
             encode_in_flight(&self.in_flight, out);
@@ -122,7 +122,7 @@ fn decode_body(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Option<()> {
     }
     for (index, meter) in ledger.meters.iter_mut().enumerate() {
         if flags & (FIRST_METER << index) != 0 {
-            decode_meter(reader, meter)?;
+            decode_meter(reader, meter, last)?;
         }
     }
     if flags & IN_FLIGHT != 0 {
@@ -137,8 +137,10 @@ fn decode_body(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Option<()> {
     (flags & !KNOWN == 0).then_some(())
 }
 
-fn encode_meter(meter: &Meter, out: &mut Vec<u8>) {
+fn encode_meter(meter: &Meter, last: u64, out: &mut Vec<u8>) {
     put(out, meter.missing.to_le_bytes());
+    let unborn = u32::try_from(meter.refills_from.saturating_sub(last)).unwrap_or(u32::MAX);
+    put(out, unborn.to_le_bytes());
     let (ring, filled) = meter.ring();
     let count = filled.count_ones();
     if count >= MANY {
@@ -157,8 +159,10 @@ fn encode_meter(meter: &Meter, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_meter(reader: &mut Reader<'_>, meter: &mut Meter) -> Option<()> {
+fn decode_meter(reader: &mut Reader<'_>, meter: &mut Meter, last: u64) -> Option<()> {
     meter.missing = reader.u64()?;
+    let unborn = u64::from(u32::from_le_bytes(reader.array()?));
+    meter.refills_from = if unborn > 0 { last.saturating_add(unborn) } else { 0 };
     let count = reader.byte()?;
     if count == 0 {
         return Some(());

@@ -4,7 +4,8 @@
 //! slot by slot, and never faster than the limit's pace: after a lump leaves the window, those who wait for it are
 //! told times spread over the pace, not all the same moment.
 
-use super::meter::{Meter, Rule, SLOT, WINDOW_SLOTS, leaves_at};
+use super::meter::{Meter, SLOT, WINDOW_SLOTS, leaves_at};
+use super::rule::Rule;
 
 /// Cumulative amount, scaled by the rule's period, over the time from now.
 #[derive(Clone, Debug)]
@@ -82,7 +83,8 @@ struct Step {
 impl Curve {
     /// Curve of `meter` under `rule` at time `now`; `opening` says from when and how slowly it is served.
     pub(crate) fn new(meter: &Meter, rule: Rule, now: u64, opening: Opening) -> Self {
-        let bucket = signed(rule.capacity).saturating_sub(signed(meter.missing));
+        let missing = meter.missing.saturating_add(meter.unborn(rule, now));
+        let bucket = signed(rule.capacity).saturating_sub(signed(missing));
         let mut freed = signed(rule.scaled(rule.limit)).saturating_sub(signed(rule.scaled(meter.used())));
         let start = if rule.strict && meter.used() == 0 { bucket.min(freed) } else { bucket };
         // An unpaced bucket that still holds back more than the window does is in debt, and then it sets the pace.
@@ -115,14 +117,17 @@ impl Curve {
         Self { rate, opening, start, steps: Vec::new(), unpaced: false, full: i64::MAX, lump: 0 }
     }
 
-    /// Scaled amount that can have been served after `wait` microseconds.
-    pub(crate) fn at(&self, wait: u64) -> i64 {
-        let Some(wait) = self.opening.served_as(wait) else { return self.start.min(0) };
-        let Some((step, last)) = self.step_before(wait) else {
-            return self.start.saturating_add(gain(self.rate, wait));
+    /// Whether `all` (scaled) can have been served after `wait` microseconds, the last of it a call of `last`: the pace
+    /// asks for no more of a call than the bucket holds, the window for all of it.
+    pub(crate) fn allows(&self, wait: u64, all: i64, last: i64) -> bool {
+        let beyond = if self.unpaced { last } else { last.saturating_sub(self.full).max(0) };
+        let paced = all.saturating_sub(beyond);
+        let Some(wait) = self.opening.served_as(wait) else { return paced <= self.start.min(0) };
+        let Some((step, is_last)) = self.step_before(wait) else {
+            return paced <= self.start.saturating_add(gain(self.rate, wait));
         };
-        let paced = step.paced.saturating_add(gain(self.rate, wait.saturating_sub(step.at)));
-        if last { paced } else { paced.min(step.freed) }
+        let reached = step.paced.saturating_add(gain(self.rate, wait.saturating_sub(step.at)));
+        paced <= reached && (is_last || all <= step.freed)
     }
 
     /// Least wait in microseconds after which `own` (scaled) can be served behind `ahead` (scaled).

@@ -5,8 +5,9 @@ use crate::upstream::UpstreamState;
 
 use super::Policy;
 use super::curve::{Curve, Opening};
-use super::meter::{MINUTE, Meter, Rule, STRETCHED, slot_of};
+use super::meter::{MINUTE, Meter, STRETCHED, slot_of};
 use super::queue::Queue;
+use super::rule::Rule;
 use super::slots::InFlight;
 use super::usage::Usage;
 

@@ -133,19 +133,21 @@ impl Line {
     pub(crate) fn all_kept(&self, ledger: &Ledger, curves: &[Option<Curve>; 5]) -> bool {
         let scales = [ledger.period, ledger.period, ledger.period, ledger.period, slot_scale(ledger)];
         let mut sums = [0_u64; 5];
-        for (wait, needs) in self.earlier.iter().flat_map(Horizon::iter) {
-            for (sum, &need) in sums.iter_mut().zip(needs) {
+        for (wait, slot) in self.earlier.iter().flat_map(Horizon::iter) {
+            for (sum, &need) in sums.iter_mut().zip(&slot.needs) {
                 *sum = sum.saturating_add(need);
             }
-            let kept = curves.iter().zip(sums).zip(self.need.into_iter().zip(scales)).enumerate().all(
-                |(index, ((curve, sum), (own, scale)))| {
-                    let Some(curve) = curve else { return true };
-                    let others =
-                        if index == 4 { sum.saturating_mul(WHOLE_SLOT) } else { sum } >> ALL_RETURN.ilog2();
-                    let others = ledger.usage.expected(others);
-                    scaled(own.saturating_add(others), scale) <= curve.at(wait)
-                },
-            );
+            let [requests, llm_tokens, input, output] = slot.largest.map(u64::from);
+            let largest = [requests, llm_tokens, input, output, 0];
+            let kept =
+                curves.iter().zip(sums.into_iter().zip(largest)).zip(self.need.into_iter().zip(scales));
+            let kept = kept.enumerate().all(|(index, ((curve, (sum, last)), (own, scale)))| {
+                let Some(curve) = curve else { return true };
+                let sum = if index == 4 { sum.saturating_mul(WHOLE_SLOT) } else { sum } >> ALL_RETURN.ilog2();
+                let others = ledger.usage.expected(sum);
+                let last = ledger.usage.expected(last).min(others);
+                curve.allows(wait, scaled(own.saturating_add(others), scale), scaled(last, scale))
+            });
             if !kept {
                 return false;
             }

@@ -8,9 +8,8 @@
 //! Without the window the same ring says how full the bucket got: the least that was missing in each slot. What is
 //! given back later may not lift the bucket above full at any moment since it was taken: that much had been lost anyway.
 
-use crate::units::Span;
-
 use super::compact::low32;
+use super::rule::Rule;
 
 /// Length of a window slot in microseconds.
 pub(crate) const SLOT: u64 = 500_000;
@@ -20,70 +19,20 @@ pub(crate) const WINDOW_SLOTS: u64 = 121;
 pub(crate) const MINUTE: u64 = 60_000_000;
 /// A minute plus a slot: the time in which a strict limit is surely free again.
 pub(crate) const STRETCHED: u64 = 60_500_000;
-/// Limits above this are treated as this: a slot then holds 32 bits, and the products stay within 63.
-const LARGEST_LIMIT: u64 = 4_000_000_000;
-/// Lumps of up to this many microseconds' worth may pass as they come.
-pub(crate) const LUMP: u64 = 2_000_000;
+/// A provider's bucket stays full until the first call reaches it: ours begins to refill up to this much later than we let
+/// that go, in microseconds. Else the provider's would stay behind for good, and refuse a call that is faster than that one.
+const ON_THE_WAY: u64 = 50_000;
 /// Slots kept: a power of two.
 pub(crate) const RING: usize = 128;
-
-/// How one resource is limited at present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
-    /// Most in a trailing minute, at least 1.
-    pub(crate) limit: u64,
-    /// Amount the bucket regains per period, at least 1; below `limit` while a provider's pause is being left.
-    pub(crate) rate: u64,
-    /// A trailing minute never holds more than `limit`.
-    pub(crate) strict: bool,
-    /// Everything may be taken at once; the bucket only remembers debt.
-    pub(crate) unpaced: bool,
-    /// Room of the bucket, scaled.
-    pub(crate) capacity: u64,
-}
-
-impl Rule {
-    /// Derives the rule for a limit and a pace (after any scaling) from the pool's policy.
-    pub(crate) fn new(limit: u64, rate: u64, burst: Span, strict: bool) -> Self {
-        let limit = limit.clamp(1, LARGEST_LIMIT);
-        let rate = rate.clamp(1, limit);
-        let burst = burst.as_micros().min(MINUTE);
-        let unpaced = strict && burst >= MINUTE;
-        let capacity = if unpaced {
-            // A slot may leave the window up to a slot length before its amount has drained from the bucket.
-            limit.saturating_mul(STRETCHED.saturating_add(SLOT))
-        } else if strict {
-            // `burst` seconds of the limit itself, though the refill is a little slower.
-            let plain = limit.saturating_mul(burst);
-            plain.saturating_add(plain / 120)
-        } else {
-            limit.saturating_mul(burst)
-        };
-        Self { limit, rate, strict, unpaced, capacity }
-    }
-
-    /// Scale of the bucket: time in which it refills by the whole limit.
-    pub(crate) const fn period(self) -> u64 {
-        if self.strict { STRETCHED } else { MINUTE }
-    }
-
-    /// How far the bucket may be ahead of the window, scaled: lumps up to this size are not smoothed. Holding it closer
-    /// wastes what the window frees in steps of whole calls; farther, and callers who wait see the lumps.
-    pub(crate) fn lump(self) -> u64 {
-        self.rate.saturating_mul(LUMP)
-    }
-
-    /// `amount` in the bucket's scale.
-    pub(crate) const fn scaled(self, amount: u64) -> u64 {
-        amount.saturating_mul(self.period())
-    }
-}
 
 /// State of one per-minute limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meter {
     /// Missing from the full bucket, scaled by the period; above the capacity it is debt.
     pub(crate) missing: u64,
+    /// Without a window: nothing refills before this time (microseconds); of a full bucket, [`ON_THE_WAY`] after it became
+    /// full. 0 when that is past.
+    pub(crate) refills_from: u64,
     /// With a window: what was taken in each slot; without: the least that was missing in it, in whole units.
     /// At `slot number % 128`.
     ring: [u32; RING],
@@ -98,13 +47,13 @@ pub(crate) struct Meter {
 impl Meter {
     /// Nothing taken, as of slot `head`.
     pub(crate) const fn new(head: u64) -> Self {
-        Self { missing: 0, ring: [0; RING], filled: 0, used: 0, head }
+        Self { missing: 0, refills_from: 0, ring: [0; RING], filled: 0, used: 0, head }
     }
 
     /// Makes this a new meter as of slot `head`.
     pub(crate) fn reset_to(&mut self, head: u64) {
         self.clear();
-        (self.missing, self.head) = (0, head);
+        (self.missing, self.refills_from, self.head) = (0, 0, head);
     }
 
     fn clear(&mut self) {
@@ -122,7 +71,7 @@ impl Meter {
 
     /// True when nothing distinguishes this from a new meter.
     pub(crate) const fn is_idle(&self) -> bool {
-        self.missing == 0 && self.used == 0
+        self.missing == 0 && self.used == 0 && self.refills_from == 0
     }
 
     /// Newest slot number.
@@ -179,7 +128,7 @@ impl Meter {
     /// later in one lump is then paced instead of passing at once.
     pub(crate) fn advance(&mut self, rule: Option<Rule>, from: u64, to: u64) {
         let Some(rule) = rule else {
-            self.missing = 0;
+            (self.missing, self.refills_from) = (0, 0);
             self.move_head(slot_of(to));
             return;
         };
@@ -188,7 +137,7 @@ impl Meter {
             return;
         }
         if !rule.strict || rule.unpaced {
-            self.refill(rule, to.saturating_sub(from));
+            self.refill(rule, from, to);
             let before = self.head;
             self.move_head(slot_of(to));
             if !rule.strict {
@@ -200,12 +149,12 @@ impl Meter {
         // Once the window is empty it holds nothing down, and the rest of the time is one refill, however long.
         while slot_of(at) < slot_of(to) && self.used > 0 {
             let boundary = slot_of(at).saturating_add(1).saturating_mul(SLOT);
-            self.refill(rule, boundary.saturating_sub(at));
+            self.refill(rule, at, boundary);
             self.hold_to_window(rule);
             self.move_head(slot_of(boundary));
             at = boundary;
         }
-        self.refill(rule, to.saturating_sub(at));
+        self.refill(rule, at, to);
         self.hold_to_window(rule);
         self.move_head(slot_of(to));
     }
@@ -214,6 +163,7 @@ impl Meter {
     /// What the ring held is forgotten: it meant something else.
     pub(crate) fn rescale(&mut self, from: u64, to: u64) {
         self.clear();
+        self.refills_from = 0;
         let scaled =
             u128::from(self.missing).saturating_mul(u128::from(to)).div_ceil(u128::from(from.max(1)));
         self.missing = u64::try_from(scaled).unwrap_or(u64::MAX);
@@ -238,8 +188,12 @@ impl Meter {
             && (!rule.strict || window <= self.window_left(rule))
     }
 
-    /// Takes `amount` in the newest slot, whether it is there or not.
-    pub(crate) fn take(&mut self, rule: Rule, amount: u64) {
+    /// Takes `amount` in the newest slot at `now` (microseconds), whether it is there or not.
+    pub(crate) fn take(&mut self, rule: Rule, amount: u64, now: u64) {
+        if self.missing == 0 && amount > 0 && !rule.strict {
+            let full_for = ON_THE_WAY.saturating_sub(self.refills_from.saturating_sub(now));
+            self.refills_from = if full_for > 0 { now.saturating_add(full_for) } else { 0 };
+        }
         self.missing = self.missing.saturating_add(rule.scaled(amount));
         if rule.strict {
             self.add(self.head, amount);
@@ -305,6 +259,9 @@ impl Meter {
                 self.lower(slot, amount);
             }
             self.missing = self.missing.saturating_sub(rule.scaled(amount));
+            if self.missing == 0 {
+                self.refills_from = 0;
+            }
         }
         amount
     }
@@ -336,8 +293,24 @@ impl Meter {
         }
     }
 
-    fn refill(&mut self, rule: Rule, elapsed: u64) {
-        self.missing = self.missing.saturating_sub(rule.rate.saturating_mul(elapsed));
+    fn refill(&mut self, rule: Rule, from: u64, to: u64) {
+        if self.missing > 0 {
+            let elapsed = to.saturating_sub(from.max(self.refills_from));
+            let gained = rule.rate.saturating_mul(elapsed);
+            if gained >= self.missing && !rule.strict {
+                let over = gained.saturating_sub(self.missing).checked_div(rule.rate).unwrap_or(0);
+                self.refills_from = to.saturating_sub(over).saturating_add(ON_THE_WAY);
+            }
+            self.missing = self.missing.saturating_sub(gained);
+        }
+        if self.refills_from <= to {
+            self.refills_from = 0;
+        }
+    }
+
+    /// What will not have refilled by `now` plus any time, because the call that began it is on its way (scaled).
+    pub(crate) const fn unborn(&self, rule: Rule, now: u64) -> u64 {
+        if self.missing == 0 { 0 } else { self.refills_from.saturating_sub(now).saturating_mul(rule.rate) }
     }
 
     fn hold_to_window(&mut self, rule: Rule) {

@@ -19,6 +19,7 @@ mod line;
 mod memory;
 mod meter;
 mod queue;
+mod rule;
 pub mod settle;
 mod slots;
 pub mod standing;

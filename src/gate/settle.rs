@@ -44,7 +44,7 @@ pub fn settle(
             *settled.refunded.get_mut(resource) = meter.give_back(rule, slot, less);
         }
         if more > 0 {
-            meter.take(rule, more);
+            meter.take(rule, more, ledger.last);
             *settled.overrun.get_mut(resource) = more;
         }
     }
@@ -92,7 +92,7 @@ pub fn adopt_remaining(
             match reset.map(Span::as_micros).filter(|reset| *reset < MINUTE) {
                 Some(reset) if excess > 0 => meter.leave(rule, remaining, excess, at, reset),
                 Some(_) => {}
-                None => meter.take(rule, excess),
+                None => meter.take(rule, excess, at),
             }
         }
     }
