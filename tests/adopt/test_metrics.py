@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import textwrap
 
 import pytest
 import yaml
@@ -15,6 +16,19 @@ FOLDER = ROOT / "envoy" / "prometheus"
 DASHBOARD = json.loads((ROOT / "envoy" / "grafana" / "backpressure.json").read_text())
 ALERTS = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"][0]["rules"]
 QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
+
+
+
+def told():
+    """The PromQL of the documentation: (page, expression); a line that is set in goes on with the one before."""
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for block in re.findall(r"(?ms)^ *```promql\n(.*?)^ *```", page.read_text()):
+            lines = textwrap.dedent(block).split("\n")
+            bare = "\n".join(re.sub(r"\s*#.*", "", line) for line in lines)
+            yield from ((page.stem, " ".join(text.split())) for text in re.split(r"\n(?=\S)", bare) if text.strip())
+
+
+TOLD = list(told())
 
 # Every metric of the filter and the labels that Prometheus must show.
 METRICS = {
@@ -89,6 +103,12 @@ def is_shown(samples):
 @pytest.mark.parametrize(("title", "expression"), QUERIES, ids=[f"{title}-{number}" for number, (title, _) in enumerate(QUERIES)])
 def test_no_panel_is_empty(prometheus, title, expression):
     assert is_shown(prometheus.query(expression.replace("$pool", ".*")))
+
+
+@pytest.mark.parametrize(("page", "expression"), TOLD, ids=[f"{page}-{number}" for number, (page, _) in enumerate(TOLD)])
+def test_prometheus_answers_what_the_pages_tell_to_ask(prometheus, page, expression):
+    # No call of this load is refused in shadow mode.
+    assert is_shown(prometheus.query(expression.replace("shadow_denied", "denied")))
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=[rule["alert"] for rule in ALERTS])
