@@ -172,6 +172,14 @@ fn sdk_clients_with_two_retries_all_succeed() {
 }
 
 #[test]
+fn sdk_clients_of_a_gate_that_parks_nothing_hardly_ever_fail() {
+    for (kind, seed) in [(Kind::Gate, 1), (Kind::Gate, 2), (Kind::Strict, 3)] {
+        let run = kind.play(&loads::sdk_unparked(), seed);
+        assert!(run.outcome.failure_rate() <= 0.003, "{}", run.line());
+    }
+}
+
+#[test]
 fn parked_calls_need_one_try() {
     let run = holds(Kind::Gate, &loads::parking(), Bounds { kept: 0.0, tries: 1.2, ..PLAIN });
     assert!(run.outcome.groups.iter().map(|group| group.parked).sum::<u64>() > 1000, "{}", run.line());
@@ -192,6 +200,14 @@ fn a_stepping_clock_breaks_no_rule() {
 fn limits_smaller_than_one_call_in_ten_seconds_are_used() {
     holds(Kind::Gate, &loads::tiny(), Bounds { jain: 0.99, utilisation: 0.85, ..ANY });
     holds(Kind::Gate, &loads::huge_calls(), Bounds { jain: 0.99, utilisation: 0.98, ..ANY });
+}
+
+#[test]
+fn calls_of_more_than_half_a_strict_limit_pass_one_each_minute_and_no_two_together() {
+    // 60 000 to 90 000 of 120 000: the most that any rule can use is one mean call in each window of 60.5 s.
+    let most = 75_000.0 / 120_000.0 * 60.0 / 60.5;
+    let bounds = Bounds { jain: 0.999, utilisation: 0.99 * most, kept: 0.9, tries: f64::INFINITY };
+    holds(Kind::Strict, &loads::huge_calls(), bounds);
 }
 
 #[test]

@@ -57,7 +57,8 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     let wait = Span::from_millis(Span::from_micros(wait).as_millis_ceil());
     let told = told(wait, ask);
     let amounts = amounts_of(&ask.cost, &policy.limits);
-    let call = Call { print: print_of(ask.fingerprint), amounts, twin, ..at_turn(ledger.last, wait, told) };
+    let call =
+        Call { print: print_of(ask.fingerprint), amounts, twin, broken, ..at_turn(ledger.last, wait, told) };
     book(ledger, flow, place, call);
     Decision::Wait(Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told }, reason)
 }
@@ -136,7 +137,10 @@ fn book(ledger: &mut Ledger, flow: usize, place: Option<Place>, call: Call) {
         return;
     };
     if let Some(booked) = ledger.queue.calls.get(place.call) {
-        ledger.queue.calls.set(place.call, &Call { twin: booked.twin, ..call });
+        ledger
+            .queue
+            .calls
+            .set(place.call, &Call { twin: booked.twin, broken: call.broken || booked.broken, ..call });
     }
 }
 
@@ -151,5 +155,5 @@ fn told(wait: Span, ask: &Ask) -> Span {
 }
 
 fn print_of(fingerprint: u64) -> u32 {
-    low32(fingerprint & 0x00ff_ffff)
+    low32(fingerprint & 0x007f_ffff)
 }

@@ -15,7 +15,7 @@ const TIMES: u64 = (1 << 23) - 1;
 /// A call that waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// Low 24 bits of its fingerprint.
+    /// Low 23 bits of its fingerprint.
     pub(crate) print: u32,
     /// When it was told to come back, ledger time in milliseconds.
     pub(crate) back: u64,
@@ -23,6 +23,8 @@ pub(crate) struct Call {
     pub(crate) later: u8,
     /// Booked while a call that looks the same was waiting already.
     pub(crate) twin: bool,
+    /// Refused although it came at its turn: when it stays away now, that says nothing about its flow.
+    pub(crate) broken: bool,
     /// Requests, LLM tokens, input, output: those that are limited, rounded up to what 16 bits can say.
     pub(crate) amounts: [u32; 4],
 }
@@ -37,7 +39,7 @@ impl Call {
     }
 }
 
-/// Fingerprint (24 bits), told time (23 bits of ms after the epoch) and twin (1 bit), later (8-bit amount).
+/// Fingerprint (23 bits) and broken (1 bit), told time (23 bits of ms after the epoch) and twin (1 bit), later (8-bit amount).
 pub(crate) type Packed = [u8; 7];
 
 /// All calls that wait, in the order of their flows.
@@ -147,7 +149,8 @@ impl Calls {
 
     fn packed(&self, call: &Call) -> Packed {
         let told = low32(call.back.saturating_sub(self.epoch).min(TIMES)) << 1 | u32::from(call.twin);
-        let ([a, b, c, _], [d, e, f, _]) = (call.print.to_le_bytes(), told.to_le_bytes());
+        let print = call.print << 1 | u32::from(call.broken);
+        let ([a, b, c, _], [d, e, f, _]) = (print.to_le_bytes(), told.to_le_bytes());
         [a, b, c, d, e, f, call.later]
     }
 
@@ -157,7 +160,8 @@ impl Calls {
         let amount =
             |kind: &Vec<[u8; 2]>| kind.get(index).map_or(0, |&amount| unpack(u16::from_le_bytes(amount)));
         Call {
-            print: u32::from_le_bytes([a, b, c, 0]),
+            print: u32::from_le_bytes([a, b, c, 0]) >> 1,
+            broken: a & 1 != 0,
             back: self.epoch.saturating_add(u64::from(told >> 1)),
             later,
             twin: told & 1 != 0,

@@ -30,7 +30,7 @@ pub(crate) const RING: usize = 128;
 pub(crate) struct Meter {
     /// Missing from the full bucket, scaled by the period; above the capacity it is debt.
     pub(crate) missing: u64,
-    /// Without a window: nothing refills before this time (microseconds); of a full bucket, [`ON_THE_WAY`] after it became
+    /// Unless everything may be taken at once: nothing refills before this time (microseconds); of a full bucket, [`ON_THE_WAY`] after it became
     /// full. 0 when that is past.
     pub(crate) refills_from: u64,
     /// With a window: what was taken in each slot; without: the least that was missing in it, in whole units.
@@ -190,7 +190,7 @@ impl Meter {
 
     /// Takes `amount` in the newest slot at `now` (microseconds), whether it is there or not.
     pub(crate) fn take(&mut self, rule: Rule, amount: u64, now: u64) {
-        if self.missing == 0 && amount > 0 && !rule.strict {
+        if self.missing == 0 && amount > 0 && !rule.unpaced {
             let full_for = ON_THE_WAY.saturating_sub(self.refills_from.saturating_sub(now));
             self.refills_from = if full_for > 0 { now.saturating_add(full_for) } else { 0 };
         }
@@ -223,7 +223,7 @@ impl Meter {
         let amount = amount.min(held);
         if amount > 0 {
             self.lower(slot, amount);
-            self.missing = self.missing.saturating_sub(rule.scaled(amount));
+            self.restore_level(rule, amount);
         }
         amount
     }
@@ -258,12 +258,16 @@ impl Meter {
             for slot in since() {
                 self.lower(slot, amount);
             }
-            self.missing = self.missing.saturating_sub(rule.scaled(amount));
-            if self.missing == 0 {
-                self.refills_from = 0;
-            }
+            self.restore_level(rule, amount);
         }
         amount
+    }
+
+    fn restore_level(&mut self, rule: Rule, amount: u64) {
+        self.missing = self.missing.saturating_sub(rule.scaled(amount));
+        if self.missing == 0 {
+            self.refills_from = 0;
+        }
     }
 
     fn lower(&mut self, slot: u64, amount: u64) {
@@ -297,7 +301,7 @@ impl Meter {
         if self.missing > 0 {
             let elapsed = to.saturating_sub(from.max(self.refills_from));
             let gained = rule.rate.saturating_mul(elapsed);
-            if gained >= self.missing && !rule.strict {
+            if gained >= self.missing && !rule.unpaced {
                 let over = gained.saturating_sub(self.missing).checked_div(rule.rate).unwrap_or(0);
                 self.refills_from = to.saturating_sub(over).saturating_add(ON_THE_WAY);
             }

@@ -327,7 +327,9 @@ impl Queue {
             let kept = call.back >= least;
             if let (false, Some(state)) = (kept, current.as_mut()) {
                 state.waiting = state.waiting.saturating_sub(1);
-                state.abandoned(call.twin);
+                if !call.broken {
+                    state.abandoned(call.twin);
+                }
             }
             kept
         });

@@ -175,6 +175,11 @@ pub fn sdk() -> Load {
         })
 }
 
+/// The same with nothing parked: every broken promise costs a caller one of its retries.
+pub fn sdk_unparked() -> Load {
+    Load { name: "the same SDKs, nothing parked", ..sdk() }.each(|group| group.max_wait = Span::ZERO)
+}
+
 /// Waits up to 2 s are parked in the proxy.
 pub fn parking() -> Load {
     Load { name: "parking up to 10 s", ..moderate() }.each(|group| group.max_wait = secs(10.0))
@@ -273,6 +278,7 @@ pub fn further() -> Vec<Load> {
         flooded(1),
         flooded(50),
         sdk(),
+        sdk_unparked(),
         parking(),
         reweighed(),
         clock_steps(),
