@@ -37,7 +37,7 @@ pub struct Figures {
     pub wait_floor_s: f64,
     /// Tries per admitted call.
     pub tries_per_admitted: Option<f64>,
-    /// First returns after a denial, and how many of them were admitted.
+    /// First returns after a denial that was told after the warm-up, and how many of them were admitted.
     pub first_returns: u64,
     /// See `first_returns`.
     pub first_returns_kept: u64,
@@ -114,7 +114,8 @@ fn figures(records: &[&Record], against: Against) -> Figures {
         out.provider_429 += record.provider_429s.len() as u64;
         out.admitted += u64::from(admitted.is_some());
         out.waiting += u64::from(admitted.is_none() && record.ended.is_none());
-        if let Some(kept) = record.first_return_admitted {
+        let counts = record.gate_denials.first().is_some_and(|denied| *denied >= from);
+        if let Some(kept) = record.first_return_admitted.filter(|_| counts) {
             out.first_returns += 1;
             out.first_returns_kept += u64::from(kept);
         }
