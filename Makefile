@@ -99,10 +99,11 @@ size: $(WASM) ## Size of the module against its limit
 	@bytes=$$(stat -c %s $(WASM)); echo "$(WASM): $$bytes of $(WASM_LIMIT) bytes"; test $$bytes -le $(WASM_LIMIT)
 
 .PHONY: bench
-bench: $(WASM) $(NOOP) testbed $(VENV)/ready ## Decision cost (criterion) and ratios against bare Envoy
+bench: $(WASM) $(NOOP) testbed $(VENV)/ready ## Decision cost (criterion), ratios against bare Envoy, fairness on real Envoy
 	cargo bench --locked --bench decide
 	tools/setup.sh wrk
 	$(PY) benches/envoy/bench.py
+	$(PY) benches/envoy/fairness.py
 
 ##@ Parts
 .PHONY: toolchain
