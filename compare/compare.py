@@ -11,7 +11,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import shutil
+import re
 import subprocess
 import sys
 import time
@@ -68,9 +68,9 @@ def runs(options):
 
 def versions():
     """What was compared, as the programs themselves say it."""
-    def first(words):
+    def said(words):
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-        return (done.stdout + done.stderr).strip().splitlines()[0].strip()
+        return (done.stdout + done.stderr).strip()
 
     def package(name, environment=".venv"):
         found = sorted((HERE / environment).glob(f"lib/python*/site-packages/{name}-*.dist-info"))
@@ -78,9 +78,9 @@ def versions():
 
     from harness.paths import envoy_path
     return {
-        "Envoy": first([envoy_path(), "--version"]).split("/")[1] if "/" in first([envoy_path(), "--version"]) else "",
-        "nginx": first(["nginx", "-v"]).rsplit("/", 1)[1], "Redis": first(["redis-server", "--version"]).split("v=")[1].split()[0],
-        "LiteLLM": package("litellm", ".venv-litellm"), "Temporal": first([HERE / ".venv/bin/temporal", "--version"]),
+        "Envoy": re.search(r"/(\d+\.\d+\.\d+)/", said([envoy_path(), "--version"])).group(1),
+        "nginx": said(["nginx", "-v"]).rsplit("/", 1)[1].split()[0], "Redis": said(["redis-server", "--version"]).split("v=")[1].split()[0],
+        "LiteLLM": package("litellm", ".venv-litellm"), "Temporal Server": re.search(r"Server ([\d.]+)", said([HERE / ".venv/bin/temporal", "--version"])).group(1),
         "Temporal Python SDK": package("temporalio"), "Python": sys.version.split()[0],
     }
 
@@ -109,7 +109,6 @@ def main():
         sys.stderr.write(text if status else "")
     if "report" in parts:
         write(RESULTS, HERE.parent / "docs")
-    shutil.rmtree(HERE / "__pycache__", ignore_errors=True)
     if failed:
         sys.exit("failed: " + ", ".join(failed))
 

@@ -23,7 +23,7 @@ def document(title, width, height, parts):
 
 def dots(title, columns, rows, low, high, ours):
     """One panel per column, one line per row; `rows`: (name, {column: value}). The axis goes from `low` to `high`."""
-    left, panel, gap, step, top = 230, 118, 14, 19, 62
+    left, panel, gap, step, top = 262, 112, 18, 19, 62
     parts, height = [], top + step * len(rows) + 34
     for number, column in enumerate(columns):
         x0 = left + number * (panel + gap)

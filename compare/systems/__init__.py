@@ -1,7 +1,7 @@
 """The systems under comparison, by name, in the order of the tables."""
 
 from .base import Naive
-from .gate import Gate, GateUnderTemporal
+from .gate import Gate, GateMistold, GateUnderTemporal
 from .litellm import LiteLlm, LiteLlmKeys
 from .local_ratelimit import LocalRateLimit, LocalRateLimitSplit
 from .nginx import Nginx
@@ -9,5 +9,5 @@ from .redis_bucket import RedisBucket
 from .temporal import TemporalFairness, TemporalPriority, TemporalRate
 
 ALL = [Naive, Nginx, LocalRateLimit, LocalRateLimitSplit, RedisBucket, LiteLlm, LiteLlmKeys, TemporalRate, TemporalPriority,
-       TemporalFairness, Gate, GateUnderTemporal]
+       TemporalFairness, GateMistold, Gate, GateUnderTemporal]
 SYSTEMS = {one.name: one for one in ALL}

@@ -41,3 +41,16 @@ class GateUnderTemporal(Gate, Activities):
 
     def config(self):
         return super().config() + "\nraise ApplicationError('refused', next_retry_delay=timedelta(seconds=wait))"
+
+
+class GateMistold(Gate):
+    """The cap is not known: the gate is told twice as much and has to find out from what the provider refuses."""
+
+    name, title, told = "gate-mistold", "this gate, told twice the caps", "nothing true"
+
+    def settings(self):
+        out = super().settings()
+        pool = out["pools"][0]
+        pool["limits"] = {name: 2 * value for name, value in pool["limits"].items()}
+        pool["learn"] = {"adapt": True}
+        return out

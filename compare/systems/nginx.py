@@ -5,7 +5,7 @@ from harness.processes import Process, answers, free_port, wait_until
 from .base import PATH, System
 
 CONFIG = """\
-limit_req_zone $server_name zone=llm:1m rate={rate}r/m;
+limit_req_zone $host zone=llm:1m rate={rate}r/m;
 limit_req zone=llm burst={burst};
 limit_req_status 429;
 """

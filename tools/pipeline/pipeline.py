@@ -154,10 +154,25 @@ async def variant(seconds, gated, seed=1):
             return run, vllm
 
 
+def grid(samples, seconds, step=0.2):
+    """Means over short steps of a value that changes at the samples: what stands for a moment is not drawn as if it stayed."""
+    out, at, value, place = [], 0.0, 0, 0
+    for number in range(int(seconds / step)):
+        end, area = (number + 1) * step, 0.0
+        while place < len(samples) and samples[place][0] < end:
+            area += value * (samples[place][0] - at)
+            at, value = samples[place]
+            place += 1
+        area += value * (end - at)
+        at = end
+        out.append((end - step / 2, round(area / step, 2)))
+    return out
+
+
 def draw(runs, path):
     panels, seconds = [], max(length(run) for _, run, _ in runs)
     for title, run, vllm in runs:
-        points = [[(at, value) for at, *values in vllm.samples for value in values[index:index + 1]] for index in (0, 1)]
+        points = [grid([(at, values[index]) for at, *values in vllm.samples], seconds) for index in (0, 1)]
         per = {status: {} for status in ("200", "429", "503", "timeout")}
         for call in run.calls:
             bucket = per.setdefault("timeout" if call.status == "cut" else call.status, {})
