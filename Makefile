@@ -13,8 +13,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 ENVOY_OLD := 1.36.4
-BINDGEN_VERSION = $(shell sed -n '/^name = "wasm-bindgen"$$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
-BINDGEN := .tools/bin/wasm-bindgen-test-runner
+BINDGEN := target/wasm-runner/debug/wasm-runner
 # What tests may do and the filter may not.
 TEST_LINTS := $(foreach lint,arithmetic_side_effects indexing_slicing string_slice unwrap_used expect_used panic \
   unreachable disallowed_methods,-A clippy::$(lint))
@@ -99,11 +98,12 @@ size: $(WASM) ## Size of the module against its limit
 	@bytes=$$(stat -c %s $(WASM)); echo "$(WASM): $$bytes of $(WASM_LIMIT) bytes"; test $$bytes -le $(WASM_LIMIT)
 
 .PHONY: bench
-bench: $(WASM) $(NOOP) testbed $(VENV)/ready ## Decision cost (criterion), ratios against bare Envoy, fairness on real Envoy
+bench: $(WASM) $(NOOP) testbed $(VENV)/ready ## Decision cost (criterion), ratios against bare Envoy, fairness on real Envoy, three minutes of the long run
 	cargo bench --locked --bench decide
 	tools/setup.sh wrk
 	$(PY) benches/envoy/bench.py
 	$(PY) benches/envoy/fairness.py
+	$(PY) tools/soak.py 180
 
 ##@ Parts
 .PHONY: toolchain
@@ -111,8 +111,11 @@ toolchain:
 	@rustup target list --installed | grep -q wasm32-wasip1 || rustup target add wasm32-wasip1
 	@rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 
+# Panic messages name source files; without their folders the module is the same wherever it is built.
+REMAP = --config 'target.wasm32-wasip1.rustflags=["--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/crates"]'
+
 $(WASM): $(SOURCES) tools/wasm-opt/package-lock.json | toolchain $(WASM_OPT)
-	cargo build --locked --profile wasm --target wasm32-wasip1 --lib
+	cargo build --locked $(REMAP) --profile wasm --target wasm32-wasip1 --lib
 	node $(WASM_OPT) -O3 $(WASM_FEATURES) $(WASM_RAW) -o $@
 
 $(WASM_OPT): tools/wasm-opt/package-lock.json
@@ -136,10 +139,8 @@ $(VENV)/ready: tests/e2e/requirements.txt
 	tools/setup.sh venv
 	touch $@
 
-$(BINDGEN): Cargo.lock
-	@# The locked set of its dependencies may name a release that was withdrawn since.
-	cargo install --quiet --locked --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli || \
-	  cargo install --quiet --root .tools --version $(BINDGEN_VERSION) wasm-bindgen-cli
+$(BINDGEN): tools/wasm-runner/Cargo.toml tools/wasm-runner/Cargo.lock tools/wasm-runner/src/main.rs
+	cargo build --quiet --locked --manifest-path tools/wasm-runner/Cargo.toml --target-dir target/wasm-runner
 	touch $@
 
 include $(sort $(wildcard make/*.mk))
