@@ -3,7 +3,7 @@
 use envoy_backpressure::cost::dialect::Dialect;
 use envoy_backpressure::cost::usage::{Report, ResponseHead, ResponseMeter};
 
-use crate::bytes::{Choices, with_tail};
+use super::bytes::{Choices, with_tail};
 
 const DIALECTS: [Dialect; 8] = [
     Dialect::OpenAi,
@@ -64,4 +64,11 @@ pub fn check(content_type: &[u8], content_encoding: &[u8], body: &[u8], mut choi
 pub fn target(content_type: &[u8], input: &[u8]) {
     let (body, choices) = with_tail(input, 6);
     check(content_type, b"", body, choices);
+}
+
+/// Gemini's stream without SSE is one array, an element at a time.
+pub fn array(input: &[u8]) {
+    let (body, choices) = with_tail(input, 6);
+    let array = [b"[", body, b"]"].concat();
+    check(b"application/json", b"", &array, choices);
 }

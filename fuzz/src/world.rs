@@ -13,7 +13,7 @@ use envoy_backpressure::testing::shared_data::{Fate, Operation, SharedData};
 use envoy_backpressure::units::{Resource, Span, Timestamp};
 use serde_json::Value;
 
-use crate::bytes::Choices;
+use super::bytes::Choices;
 
 const START: u64 = 1_792_567_680_000;
 const KEY: &str = "bp.ledger.chat";
