@@ -10,7 +10,7 @@ home=${CARGO_HOME:-$HOME/.cargo}
 build() { # folder, cargo's home
   mkdir -p "$1"
   git archive HEAD | tar -x -C "$1"
-  (cd "$1" && RUSTC_WRAPPER='' CARGO_HOME=$2 CARGO_TARGET_DIR='' make --silent target/backpressure.wasm >/dev/null)
+  (cd "$1" && env -u CARGO_TARGET_DIR RUSTC_WRAPPER='' CARGO_HOME="$2" make --silent target/backpressure.wasm >/dev/null)
   sha256sum "$1/target/backpressure.wasm" | cut -d' ' -f1
 }
 
