@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE))
 
 from loads import LOADS
 from report import write
-from systems import SYSTEMS
+from systems import ALL, SYSTEMS
 
 RESULTS = HERE / "results"
 
@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--parallel", type=int, default=4)
     parser.add_argument("--parallel-temporal", type=int, default=2, help="of those on Temporal, each with a server of its own")
-    parser.add_argument("--systems", type=lambda text: text.split(","), default=list(SYSTEMS))
+    parser.add_argument("--systems", type=lambda text: text.split(","), default=[one.name for one in ALL])
     parser.add_argument("--loads", type=lambda text: text.split(","), default=list(LOADS))
     parser.add_argument("--keep", action="store_true", help="run only what has no result yet")
     parser.add_argument("--only", default="runs,latency,report")

@@ -131,11 +131,11 @@ def targets(results):
         naive, _ = results.wait("naive", load, "high", "p99")
         ours, _ = results.wait("gate", load, "high", "p99")
         ratios[load] = naive / ours
-    rivals = [name for name in SYSTEMS if name not in OURS]
+    rivals = [one.name for one in ALL if one.name not in OURS]
     best = {load: max(((results.median(name, load, jain), name) for name in rivals)) for load in LOADS}
     behind = {load: value - results.median("gate", load, jain) for load, (value, _) in best.items()}
     most = max(behind, key=behind.get)
-    score = {name: statistics.mean(results.median(name, load, jain) for load in LOADS) for name in SYSTEMS}
+    score = {name: statistics.mean(results.median(name, load, jain) for load in LOADS) for name in (one.name for one in ALL)}
     rival = max(rivals, key=score.get)
     out = [
         ("Jain, least over all loads, gate alone", "≥ 0.98", f"{worst['gate']:.3f}", worst["gate"] >= 0.98),
@@ -213,7 +213,7 @@ def figures(results, systems, directory):
 def write(results_directory, docs):
     results = Results(results_directory)
     systems = [one.name for one in ALL if all(results.has(one.name, load) for load in LOADS)]
-    missing = [name for name in SYSTEMS if name not in systems]
+    missing = [one.name for one in ALL if one.name not in systems]
     if missing:
         print("no results of: " + ", ".join(missing), file=sys.stderr)
         return

@@ -6,8 +6,9 @@ from .litellm import LiteLlm, LiteLlmKeys
 from .local_ratelimit import LocalRateLimit, LocalRateLimitSplit
 from .nginx import Nginx
 from .redis_bucket import RedisBucket
-from .temporal import TemporalFairness, TemporalPriority, TemporalRate
+from .temporal import TemporalFairness, TemporalPriority, TemporalRate, TemporalTwoQueues
 
 ALL = [Naive, Nginx, LocalRateLimit, LocalRateLimitSplit, RedisBucket, LiteLlm, LiteLlmKeys, TemporalRate, TemporalPriority,
        TemporalFairness, GateMistold, Gate, GateUnderTemporal]
-SYSTEMS = {one.name: one for one in ALL}
+# One more to run by name.
+SYSTEMS = {one.name: one for one in [*ALL, TemporalTwoQueues]}
