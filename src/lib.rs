@@ -22,6 +22,7 @@ pub mod observe;
 pub mod pool;
 pub mod reply;
 pub mod session;
+mod sorted;
 pub mod units;
 pub mod upstream;
 

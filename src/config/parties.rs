@@ -196,8 +196,7 @@ pub(super) fn named<'a>(
             found.push((name, entry));
         }
     }
-    found.sort_by_key(|(name, _)| *name);
-    found
+    crate::sorted::sorted(found, |(a, _), (b, _)| a.cmp(b))
 }
 
 pub(super) fn read_weight(reader: &mut Reader, entry: &Object<'_>) -> Option<u32> {

@@ -6,6 +6,7 @@ use super::error::{ConfigError, join};
 use super::json::Json;
 use super::range::MAX_TEXT_BYTES;
 use super::suggest::nearest;
+use crate::sorted::sorted;
 
 /// Most errors kept; what follows from a broken file is noise.
 const MAX_ERRORS: usize = 100;
@@ -62,8 +63,8 @@ impl Reader {
             self.fail(pointer, format!("must be an object, got {json}"));
             return None;
         };
-        let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
+        let names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+        let names = sorted(names, |a, b| a.cmp(b));
         let mut repeated: Vec<&str> =
             names.iter().zip(names.iter().skip(1)).filter(|(a, b)| a == b).map(|(a, _)| *a).collect();
         repeated.dedup();

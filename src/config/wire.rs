@@ -72,8 +72,7 @@ fn object(bytes: &[u8], depth: u32) -> Option<Json> {
         let (1, Field::Bytes(entry)) = field else { return None };
         members.push(member(entry, depth)?);
     }
-    members.sort_by(|a, b| a.0.cmp(&b.0));
-    Some(Json::Object(members))
+    Some(Json::Object(crate::sorted::sorted(members, |a: &(String, Json), b| a.0.cmp(&b.0))))
 }
 
 /// An entry of the map: `{ string key = 1; Value value = 2; }`

@@ -88,11 +88,13 @@ pub fn summary(ledger: &Ledger, policy: &Policy, now: Timestamp, most: usize) ->
     for state in &ledger.queue.flows {
         for call in calls.by_ref().take(state.waiting.into()) {
             let wait = Span::from_micros(call.due().saturating_mul(1_000).saturating_sub(ledger.last));
-            upcoming.push(Upcoming { flow: state.flow(), wait });
+            let at = upcoming.partition_point(|next| next.wait <= wait);
+            if at < most {
+                upcoming.truncate(most.saturating_sub(1));
+                upcoming.insert(at, Upcoming { flow: state.flow(), wait });
+            }
         }
     }
-    upcoming.sort_by_key(|next| next.wait);
-    upcoming.truncate(most);
     summary.upcoming = upcoming;
     summary
 }

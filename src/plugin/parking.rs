@@ -1,7 +1,7 @@
 //! Calls held back inside Envoy, per pool in the order of their turns.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use crate::session::Session;
@@ -21,8 +21,15 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 struct PoolLine {
     /// By turn, then by context id, which is unique in a worker.
-    line: BTreeMap<(Timestamp, u32), Held>,
+    line: VecDeque<(Timestamp, Held)>,
     tried_early: Timestamp,
+}
+
+impl PoolLine {
+    /// Where a call with this turn stands, or would.
+    fn place(&self, due: Timestamp, context: u32) -> usize {
+        self.line.partition_point(|(other, held)| (*other, held.context) < (due, context))
+    }
 }
 
 /// See the module.
@@ -49,21 +56,26 @@ impl Parking {
     /// Puts a call into its pool's line.
     pub(super) fn hold(&mut self, pool: usize, due: Timestamp, context: u32, session: &Rc<RefCell<Session>>) {
         if let Some(line) = self.pools.get_mut(pool) {
-            line.line.insert((due, context), Held { context, session: Rc::downgrade(session) });
+            // Turns come in about this order, so little is moved.
+            let at = line.place(due, context);
+            line.line.insert(at, (due, Held { context, session: Rc::downgrade(session) }));
         }
     }
 
     /// Takes a call out of its line, because it left.
     pub(super) fn release(&mut self, pool: usize, due: Timestamp, context: u32) {
         if let Some(line) = self.pools.get_mut(pool) {
-            line.line.remove(&(due, context));
+            let at = line.place(due, context);
+            if line.line.get(at).is_some_and(|(_, held)| held.context == context) {
+                line.line.remove(at);
+            }
         }
     }
 
     /// Takes the next call to be tried: one whose turn has come, else now and then the first in a line.
     pub(super) fn next(&mut self, now: Timestamp) -> Option<(usize, Held)> {
         self.pools.iter_mut().enumerate().find_map(|(pool, line)| {
-            let (due, _) = *line.line.keys().next()?;
+            let due = line.line.front()?.0;
             // A clock that stepped back makes the last early try look like the future.
             let rested = now < line.tried_early || now.since(line.tried_early) >= EARLY_TRY;
             if due > now && !rested {
@@ -72,7 +84,7 @@ impl Parking {
             if due > now {
                 line.tried_early = now;
             }
-            line.line.pop_first().map(|(_, held)| (pool, held))
+            line.line.pop_front().map(|(_, held)| (pool, held))
         })
     }
 

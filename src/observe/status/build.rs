@@ -74,7 +74,7 @@ fn flows(config: &Config, summary: &Summary) -> Vec<FlowView> {
         }
     }
     // The most entitled first: with many rows, those that matter are not the ones cut off.
-    views.sort_by(|a, b| {
+    let mut views = crate::sorted::sorted(views, |a, b| {
         b.entitled_permille
             .cmp(&a.entitled_permille)
             .then_with(|| (&a.class, &a.tenant).cmp(&(&b.class, &b.tenant)))
