@@ -62,12 +62,14 @@ impl Line {
         let range = queue.range(flow);
         let before = place.map_or(range.end, |place| place.call);
         let own_due = place.and_then(|place| queue.calls.get(place.call)).map_or(u64::MAX, |call| call.due());
-        let mut ahead = 0_u64;
+        let (mut ahead, mut sums) = (0_u64, [0; 5]);
         for call in queue.calls.range(range.start..before) {
-            ahead = ahead.saturating_add(returning(pricing.dominant(&call.amounts), own));
+            ahead = ahead.saturating_add(pricing.dominant(&call.amounts));
+            add(&mut sums, &call.amounts);
             line.before(&call, now, own.return_rate);
         }
-        let whole = ahead.saturating_add(pricing.dominant(&amounts));
+        line.put_ahead(&sums, own);
+        let whole = returning(ahead, own).saturating_add(pricing.dominant(&amounts));
         let tag = own.finish.saturating_add(weights.of(own).virtual_span(whole));
         let mut next = 0_usize;
         for (index, state) in queue.flows.iter().enumerate() {
@@ -98,22 +100,24 @@ impl Line {
                 owed: 0,
                 asked: u64::from(state.asked).saturating_mul(STEP),
             };
-            let mut waiting = 0_u64;
+            let mut sums = [0; 5];
             for call in queue.calls.range(first..next) {
                 // All that follow have later tags still, and the flow is owed nothing beyond its calls.
+                let waiting = returning(other.dominant, state);
                 if waiting > maybe {
                     break;
                 }
                 let cost = pricing.dominant(&call.amounts);
                 let served = waiting.saturating_add(cost);
                 if served < surely || (served <= maybe && call.due() < own_due) {
+                    add(&mut sums, &call.amounts);
                     line.before(&call, now, state.return_rate);
                 }
-                waiting = waiting.saturating_add(returning(cost, state));
                 other.dominant = other.dominant.saturating_add(cost);
-                add(&mut other.sums, &call.amounts, ALL_RETURN);
+                add(&mut other.sums, &call.amounts);
             }
-            other.owed = owed.saturating_sub(waiting);
+            line.put_ahead(&sums, state);
+            other.owed = owed.saturating_sub(returning(other.dominant, state));
             if other.owed > 0 {
                 line.others.push(other);
             }
@@ -126,7 +130,14 @@ impl Line {
         if let Some(earlier) = &mut self.earlier {
             earlier.add(call.due().saturating_sub(now), &call.amounts, return_rate);
         }
-        add(&mut self.ahead, &call.amounts, return_rate);
+    }
+
+    /// Puts the calls of a flow with these sums before this one, as far as the flow's calls come back. Rounded once
+    /// for all of them, so that a sum kept beside the calls gives the same.
+    fn put_ahead(&mut self, sums: &[u64; 5], state: &FlowState) {
+        for (ahead, &sum) in self.ahead.iter_mut().zip(sums) {
+            *ahead = ahead.saturating_add(returning(sum, state));
+        }
     }
 
     /// True when after this call every waiting call with an earlier tag can still be served when promised.
@@ -201,17 +212,16 @@ fn slot_scale(ledger: &Ledger) -> u64 {
     ledger.in_flight.mean().div_ceil(WHOLE_SLOT).max(1)
 }
 
-fn returning(cost: u64, state: &FlowState) -> u64 {
-    cost.saturating_mul(state.return_rate.into()) >> ALL_RETURN.ilog2()
+fn returning(amount: u64, state: &FlowState) -> u64 {
+    amount.saturating_mul(state.return_rate.into()) >> ALL_RETURN.ilog2()
 }
 
-fn add(sums: &mut [u64; 5], amounts: &[u32; 4], rate: u16) {
+fn add(sums: &mut [u64; 5], amounts: &[u32; 4]) {
     let [requests, llm_tokens, input, output, slots] = sums;
-    let part = |amount: u64| amount.saturating_mul(rate.into()) >> ALL_RETURN.ilog2();
     for (sum, &amount) in [requests, llm_tokens, input, output].into_iter().zip(amounts) {
-        *sum = sum.saturating_add(part(amount.into()));
+        *sum = sum.saturating_add(amount.into());
     }
-    *slots = slots.saturating_add(part(WHOLE_SLOT));
+    *slots = slots.saturating_add(WHOLE_SLOT);
 }
 
 fn scaled(amount: u64, scale: u64) -> i64 {
