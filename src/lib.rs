@@ -15,6 +15,7 @@
 pub mod check;
 pub mod config;
 pub mod cost;
+pub mod fleet;
 pub mod gate;
 pub mod hash;
 pub mod identity;

@@ -189,9 +189,23 @@ fn every_mistake_is_reported_not_only_the_first() {
 }
 
 #[test]
-fn a_fleet_is_refused_without_showing_its_secrets() {
-    let message = refused(&with_root(r#""fleet": {"store": "redis", "auth": "hunter2"}"#));
-    assert!(message.starts_with("/fleet: ") && !message.contains("hunter2"), "{message}");
+fn nothing_of_a_fleet_that_may_be_a_secret_is_shown() {
+    for (fleet, place) in [
+        (r#"{"store": "redis", "cluster": "s", "auth": "hunter2"}"#, "/fleet/auth"),
+        (r#"{"store": "redis", "cluster": "s", "auth": {"user": "a", "pasword": "hunter2"}}"#, "/fleet/auth"),
+        (
+            r#"{"store": "redis", "cluster": "s", "auht": {"user": "a", "password": "hunter2"}}"#,
+            "/fleet/auht",
+        ),
+        (r#"["hunter2"]"#, "/fleet"),
+    ] {
+        let message = refused(&with_root(&format!(r#""fleet": {fleet}"#)));
+        assert!(message.starts_with(place) && !message.contains("hunter2"), "{message}");
+    }
+    let fleet = r#"{"store": "redis", "cluster": "s", "auth": {"user": "a", "password": "hunter2"}}"#;
+    let config = parse(with_root(&format!(r#""fleet": {fleet}"#)).as_bytes()).unwrap();
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert_eq!(config.fleet.unwrap().credentials.as_deref(), Some("a:hunter2"));
 }
 
 #[test]

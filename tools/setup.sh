@@ -5,6 +5,7 @@
 #   tools/setup.sh envoy VERSION   another Envoy, into .tools/envoy-VERSION
 #   tools/setup.sh testbed         mock provider and load generator, into target/tools
 #   tools/setup.sh node            Node and npm where there are none (Debian packages; asks for root)
+#   tools/setup.sh store           redis-server and webdis, stopped (Debian packages; asks for root)
 #   tools/setup.sh wrk             the HTTP benchmark tool (Debian package; asks for root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -49,8 +50,15 @@ node() {
   command -v npm >/dev/null || debian nodejs npm
 }
 
+store() {
+  command -v redis-server >/dev/null && command -v webdis >/dev/null && return
+  local sudo=
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  $sudo env RUNLEVEL=1 apt-get install --quiet --yes redis-server webdis >/dev/null
+}
+
 case "${1:-}" in
-  venv | clients | testbed | node | wrk) "$1" ;;
+  venv | clients | testbed | node | store | wrk) "$1" ;;
   envoy) envoy "${2:?version}" ;;
-  *) sed -n '2,7p' "$0"; exit 2 ;;
+  *) sed -n '2,9p' "$0"; exit 2 ;;
 esac

@@ -8,6 +8,7 @@ use crate::gate::TenantKey;
 use crate::units::{Limits, Span};
 
 pub mod error;
+mod fleet;
 pub mod glob;
 pub(crate) mod json;
 mod matching;
@@ -20,6 +21,7 @@ mod suggest;
 mod wire;
 
 pub use error::ConfigError;
+pub use fleet::Fleet;
 pub use glob::Glob;
 pub use parse::{parse, parse_all};
 
@@ -181,4 +183,6 @@ pub struct Config {
     pub response_headers: bool,
     /// Path answered by the filter itself.
     pub status_path: Option<String>,
+    /// Where the caps are shared with other Envoys.
+    pub fleet: Option<Fleet>,
 }

@@ -92,7 +92,7 @@ fn read_root(reader: &mut Reader, root: &Object<'_>) -> Option<Config> {
     let force_identity_encoding = reader.boolean(root, "force_identity_encoding").unwrap_or(true);
     let response_headers = reader.boolean(root, "response_headers").unwrap_or(true);
     let status_path = read_status_path(reader, root);
-    refuse_fleet(reader, root);
+    let fleet = super::fleet::read(reader, root, &pools);
     Some(Config {
         mode: mode.unwrap_or(Mode::Enforce),
         hold_headers,
@@ -109,6 +109,7 @@ fn read_root(reader: &mut Reader, root: &Object<'_>) -> Option<Config> {
         force_identity_encoding,
         response_headers,
         status_path,
+        fleet,
     })
 }
 
@@ -126,14 +127,4 @@ fn read_status_path(reader: &mut Reader, root: &Object<'_>) -> Option<String> {
         return None;
     }
     Some(path.to_owned())
-}
-
-/// The value is not shown: it may hold the store's password.
-fn refuse_fleet(reader: &mut Reader, root: &Object<'_>) {
-    if root.get("fleet").is_some_and(|fleet| *fleet != Json::Null) {
-        reader.fail(
-            root.at("fleet"),
-            "sharing the caps with other Envoys is not supported by this build; remove it or set it to null",
-        );
-    }
 }

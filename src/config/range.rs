@@ -56,6 +56,15 @@ pub const CAS_ATTEMPTS: RangeInclusive<u64> = 1..=100;
 /// See [`CAS_ATTEMPTS`].
 pub const DEFAULT_CAS_ATTEMPTS: u32 = 8;
 
+/// `fleet.lease_ms`; 0: no leases.
+pub const LEASE_MS: RangeInclusive<u64> = 0..=5_000;
+/// See [`LEASE_MS`].
+pub const DEFAULT_LEASE_MS: u64 = 250;
+/// `fleet.timeout_ms`.
+pub const FLEET_TIMEOUT_MS: RangeInclusive<u64> = 1..=5_000;
+/// See [`FLEET_TIMEOUT_MS`].
+pub const DEFAULT_FLEET_TIMEOUT_MS: u64 = 50;
+
 /// Most classes; [`super::ClassId`] and the metrics are bounded by it.
 pub const MAX_CLASSES: usize = 64;
 /// Most named tenants; each has its own metrics.

@@ -1,6 +1,6 @@
 //! The whole shared state of one pool: one value, read and written as one.
 
-use crate::units::{Limits, PerResource, Resource, Timestamp};
+use crate::units::{Limits, PerResource, Resource, Span, Timestamp};
 use crate::upstream::UpstreamState;
 
 use super::Policy;
@@ -103,6 +103,13 @@ impl Ledger {
             queue: Queue::default(),
             usage: self.usage,
             upstream: self.upstream,
+        }
+    }
+
+    /// Forgets who waits when nobody has asked for `span`: whoever was told to come did so elsewhere.
+    pub fn forget_waiting(&mut self, now: Timestamp, span: Span) {
+        if self.time(now).as_micros().saturating_sub(self.last) > span.as_micros() {
+            self.queue.forget();
         }
     }
 

@@ -41,5 +41,10 @@ anomalies! {
     SettleLate, "settle_late", "a call ended after its reservation had expired at its estimate";
     OwedDropped, "owed_dropped", "too many writes were waiting; one was given up";
     SuggestionUnreadable, "suggestion_unreadable", "the learned output sizes were not readable and start anew";
+    FleetUnreachable, "fleet_unreachable", "the fleet's store did not answer in time; decided by this Envoy's own ledger";
+    FleetRefused, "fleet_refused", "the fleet's store refused, for example for want of memory or of a password; decided by this Envoy's own ledger";
+    FleetForeign, "fleet_foreign", "the fleet's store holds something else under the pool's keys; decided by this Envoy's own ledger";
+    FleetGarbled, "fleet_garbled", "the fleet's store answered something unreadable; decided by this Envoy's own ledger";
+    FleetAlone, "fleet_alone", "a call was decided by this Envoy's own ledger: the fleet's store is unwell, or the body too long to be held";
     ReplyFailed, "reply_failed", "the host did not send a refusal; the call passed";
 }

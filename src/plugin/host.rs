@@ -27,6 +27,8 @@ pub(super) enum Map {
     Request = 0,
     /// Response headers.
     Response = 2,
+    /// Headers of a callout's answer.
+    Callout = 6,
 }
 
 /// Buffers (ABI numbers).
@@ -37,6 +39,8 @@ pub(super) enum Buffer {
     RequestBody = 0,
     /// Response body chunk.
     ResponseBody = 1,
+    /// Body of a callout's answer.
+    Callout = 4,
     /// The plugin's configuration.
     PluginConfiguration = 7,
 }
@@ -106,6 +110,19 @@ unsafe extern "C" {
     fn proxy_record_metric(id: u32, value: u64) -> u32;
     fn proxy_increment_metric(id: u32, offset: i64) -> u32;
     fn proxy_get_metric(id: u32, value: *mut u64) -> u32;
+}
+
+#[link(wasm_import_module = "wasi_snapshot_preview1")]
+unsafe extern "C" {
+    fn random_get(buffer: *mut u8, size: usize) -> u16;
+}
+
+/// A random number that is not 0.
+pub(super) fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: pointer and length describe a live array.
+    let _ = unsafe { random_get(bytes.as_mut_ptr(), bytes.len()) };
+    u64::from_le_bytes(bytes) | 1
 }
 
 /// Takes over memory that the host placed through the module's own allocator.

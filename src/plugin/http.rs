@@ -53,7 +53,9 @@ impl Call {
             self.worker.now_or_last()
         });
         match self.step_at(now, |session, env| session.decide(body, arrived, seen, env)) {
-            Some(verdict) => carry_out(&self.worker, &self.session, self.context, verdict, now, false),
+            Some(verdict) => {
+                carry_out(&self.worker, &self.session, self.context, verdict, now, Resume::Inline)
+            }
             None => Action::Continue,
         }
     }
@@ -75,6 +77,7 @@ impl Call {
             parking.release(pool, due, self.context);
         }
         self.step(Session::end);
+        self.worker.hurry_if_owing();
         if before == Phase::Forwarded {
             self.write_log_field();
         }
@@ -93,20 +96,32 @@ fn write_log_field(session: &Rc<RefCell<Session>>) {
     }
 }
 
-/// Does what a verdict says. `from_tick`: the call was held and must be resumed by hand.
+/// Where a verdict comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resume {
+    /// The call's own body callback.
+    Inline,
+    /// The tick: the call was parked, and is resumed by hand.
+    Held,
+    /// An answer of the fleet's store: the call was held for it, and is resumed by hand.
+    Answered,
+}
+
+/// Does what a verdict says.
 pub(super) fn carry_out(
     worker: &Rc<Worker>,
     session: &Rc<RefCell<Session>>,
     context: u32,
     verdict: Verdict,
     now: Timestamp,
-    from_tick: bool,
+    resume: Resume,
 ) -> Action {
+    let by_hand = resume != Resume::Inline;
     match verdict {
         Verdict::Forward(forward) => {
             prepare(&worker.plan.config, &forward);
             write_log_field(session);
-            if from_tick {
+            if by_hand {
                 host::continue_request();
             }
             Action::Continue
@@ -119,19 +134,30 @@ pub(super) fn carry_out(
             let full = worker.plan.config.pools.get(pool).is_none_or(|config| {
                 parking.len(pool) >= usize::try_from(config.max_parked).unwrap_or(usize::MAX)
             });
-            if full && !from_tick {
+            if full && resume != Resume::Held {
                 drop(parking);
                 let denial = session
                     .try_borrow_mut()
                     .ok()
                     .and_then(|mut session| worker.step(now, |env| session.deny_instead_of_park(env)));
                 return denial.map_or(Action::Continue, |verdict| {
-                    carry_out(worker, session, context, verdict, now, from_tick)
+                    carry_out(worker, session, context, verdict, now, resume)
                 });
             }
             parking.hold(pool, due, context, session);
             worker.hurry(FAST_TICK_MILLIS);
             Action::Pause
+        }
+        Verdict::Consult(command) => {
+            if super::fleet::consult(worker, session, context, &command, false) {
+                return Action::Pause;
+            }
+            let alone = session
+                .try_borrow_mut()
+                .ok()
+                .and_then(|mut session| worker.step(now, |env| session.heard(None, env)));
+            alone
+                .map_or(Action::Continue, |verdict| carry_out(worker, session, context, verdict, now, resume))
         }
         Verdict::Answer(answer) => {
             write_log_field(session);
@@ -145,7 +171,7 @@ pub(super) fn carry_out(
                 prepare(&worker.plan.config, &forward);
             }
             write_log_field(session);
-            if from_tick {
+            if by_hand {
                 host::continue_request();
             }
             Action::Continue
@@ -167,6 +193,10 @@ fn prepare(config: &crate::config::Config, forward: &Forward) {
 }
 
 impl Context for Call {
+    fn on_http_call_response(&mut self, number: u32, headers: usize, _: usize, _: usize) {
+        super::fleet::answered(&self.worker, number, headers);
+    }
+
     fn on_done(&mut self) -> bool {
         self.end();
         true
@@ -222,7 +252,7 @@ impl HttpContext for Call {
                 }
                 self.decide(&self.body_in_hand(size), size, Seen::Beginning)
             }
-            Phase::Parked { .. } | Phase::Answered => Action::Pause,
+            Phase::Parked { .. } | Phase::Asking { .. } | Phase::Answered => Action::Pause,
             Phase::Forwarded => {
                 if let Ok(mut session) = self.session.try_borrow_mut() {
                     session.body_passed(u64::try_from(size).unwrap_or(u64::MAX));
@@ -239,7 +269,7 @@ impl HttpContext for Call {
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
         match self.phase() {
             Phase::Undecided => self.decide(&self.body_in_hand(usize::MAX), 0, Seen::Whole),
-            Phase::Parked { .. } | Phase::Answered => Action::Pause,
+            Phase::Parked { .. } | Phase::Asking { .. } | Phase::Answered => Action::Pause,
             Phase::Forwarded => {
                 self.step(Session::charge_excess);
                 Action::Continue

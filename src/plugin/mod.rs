@@ -1,9 +1,10 @@
 //! The only place that knows the proxy-wasm ABI: callbacks in, host calls out.
 //!
 //! `root` is one configuration in one worker, `http` one call, `parking` the calls held back, `host` the raw host
-//! calls, `shared` the store and the counters.
+//! calls, `fleet` callouts to the store of a fleet, `shared` the store and the counters.
 #![allow(clippy::disallowed_methods)]
 
+mod fleet;
 mod host;
 mod http;
 mod meters;

@@ -7,7 +7,7 @@ use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::{Action, ContextType};
 
 use super::host::{self, Buffer};
-use super::http::Call;
+use super::http::{Call, Resume};
 use super::meters::Gauge;
 use super::worker::{self, Worker};
 use crate::config;
@@ -78,16 +78,23 @@ impl Root {
                 // The stream is gone; its end callback settles it.
                 continue;
             }
-            super::http::carry_out(worker, &session, held.context, verdict, now, true);
+            super::http::carry_out(worker, &session, held.context, verdict, now, Resume::Held);
             host::set_effective_context(worker.root);
         }
         true
     }
 
     fn slow_work(worker: &Rc<Worker>, now: Timestamp) {
-        worker.step(now, |env| {
+        let unknown = worker.step(now, |env| {
             env.suggestions.exchange(env.store, env.recorder);
+            env.gate.fleet.as_mut().is_some_and(|fleet| {
+                fleet.beat();
+                fleet.is_unknown()
+            })
         });
+        if unknown == Some(true) {
+            super::fleet::identify(worker, now);
+        }
         for pool in 0..worker.plan.pools.len() {
             if worker.is_superseded(pool) {
                 continue;
@@ -112,6 +119,12 @@ impl Root {
 }
 
 impl Context for Root {
+    fn on_http_call_response(&mut self, number: u32, headers: usize, _: usize, _: usize) {
+        if let Some(worker) = &self.worker {
+            super::fleet::answered(worker, number, headers);
+        }
+    }
+
     fn on_done(&mut self) -> bool {
         // The host keeps the timer of a deleted root; stop it so that it does not fire for nothing.
         host::set_tick_period(0);
@@ -126,7 +139,11 @@ impl RootContext for Root {
             Ok(config) => {
                 let plan = Rc::new(Plan::new(config));
                 let worker = Rc::new(Worker::new(plan, self.id));
-                worker.set_tick(SLOW_TICK_MILLIS);
+                worker.set_tick(if worker.plan.config.fleet.is_some() {
+                    FAST_TICK_MILLIS
+                } else {
+                    SLOW_TICK_MILLIS
+                });
                 join_generations(&worker);
                 let digest = hash64(0, &text).to_le_bytes();
                 let line = format!("backpressure: configured, pools: {}", worker.plan.pools.len());
@@ -146,7 +163,7 @@ impl RootContext for Root {
         let more = Self::release_held(worker, now);
         let owed = worker.step(now, |env| {
             env.gate.pay_owed(env.store, now);
-            env.gate.owed()
+            env.gate.owed().saturating_add(env.gate.posts())
         });
         let slow =
             now >= self.slow_due || self.slow_due.since(now).as_millis_ceil() > u64::from(SLOW_TICK_MILLIS);
@@ -154,6 +171,9 @@ impl RootContext for Root {
         if slow {
             self.slow_due = now.after(crate::units::Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
             Self::slow_work(worker, now);
+        }
+        if worker.plan.config.fleet.is_some() {
+            super::fleet::post(worker, now);
         }
         let held = worker.parking.try_borrow().is_ok_and(|parking| !parking.is_empty());
         worker.set_tick(if more {

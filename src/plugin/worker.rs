@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use super::fleet::Callouts;
 use super::host;
 use super::meters::{Gauge, Meters};
 use super::parking::Parking;
@@ -26,6 +27,7 @@ pub(super) struct Worker {
     pub(super) plan: Rc<Plan>,
     pub(super) root: u32,
     pub(super) parking: RefCell<Parking>,
+    pub(super) callouts: Callouts,
     pub(super) tick_millis: Cell<u32>,
     last_now: Cell<Timestamp>,
     gate: RefCell<Gatekeeper>,
@@ -74,6 +76,7 @@ impl Worker {
         Self {
             root,
             parking: RefCell::new(Parking::new(plan.pools.len())),
+            callouts: Callouts::default(),
             tick_millis: Cell::new(0),
             last_now: Cell::new(Timestamp::EPOCH),
             gate: RefCell::new(Gatekeeper::new(Rc::clone(&plan))),
@@ -182,6 +185,16 @@ impl Worker {
     pub(super) fn hurry(&self, millis: u32) {
         if self.tick_millis.get() == 0 || millis < self.tick_millis.get() {
             self.set_tick(millis);
+        }
+    }
+
+    /// Posts to the fleet's store go out at the next tick, which is then soon.
+    pub(super) fn hurry_if_owing(&self) {
+        let owing = self.gate.try_borrow().is_ok_and(|gate| {
+            gate.fleet.as_ref().is_some_and(|fleet| fleet.is_well() && fleet.waiting() > 0)
+        });
+        if owing {
+            self.hurry(super::root::FAST_TICK_MILLIS);
         }
     }
 

@@ -10,7 +10,9 @@ use crate::cost::price;
 use crate::cost::request::{self, BodySeen, RequestFacts};
 use crate::cost::reserve;
 use crate::cost::usage::Usage;
-use crate::gate::{Ask, Booking, Decision, Standings, WaitReason};
+use crate::fleet;
+use crate::fleet::webdis::Reply;
+use crate::gate::{Ask, Booking, Decision, Reservation, Standings, WaitReason};
 use crate::hash;
 use crate::observe::{Anomaly, Decided, LlmTokenKind};
 use crate::pool;
@@ -37,6 +39,8 @@ pub enum Verdict {
     },
     /// Answer it from here.
     Answer(Answer),
+    /// Hold it and ask the fleet's store with this command; then [`Session::heard`].
+    Consult(String),
 }
 
 /// How a call goes on.
@@ -135,34 +139,133 @@ impl Session {
     }
 
     fn ask_gate(&mut self, may_park: bool, env: &mut Env<'_>) -> Verdict {
-        let Some((pool, mut ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
-            return Verdict::Forward(Forward::default());
-        };
-        if let Some(since) = self.parked_since() {
-            ask.parked = true;
-            ask.max_park = since.after(ask.max_park).since(env.now);
-        }
         if let Some(cause) = self.blind {
             return self.pass_undecided(cause, env);
         }
+        if let (true, Some(asked)) = (may_park, self.consult(false, env)) {
+            return asked;
+        }
+        self.ask_here(may_park, env)
+    }
+
+    /// Asks the fleet's store, where there is one that is well. `again`: it did not know the script.
+    pub fn consult(&mut self, again: bool, env: &mut Env<'_>) -> Option<Verdict> {
+        let (pool, ask) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask))?;
+        let ask = self.as_asked(ask, env.now);
+        let policy = env.gate.policy(pool)?.clone();
+        let fleet = env.gate.fleet.as_mut().filter(|fleet| fleet.is_well())?;
+        let marker = match &self.marker {
+            Some(marker) if again => marker.clone(),
+            _ => fleet.marker(),
+        };
+        let command = fleet.decision(again, pool, &policy, &ask, &marker);
+        self.marker = Some(marker);
+        self.phase = Phase::Asking { since: self.parked_since() };
+        Some(Verdict::Consult(command))
+    }
+
+    /// The call as it is asked for: one that is parked says so.
+    fn as_asked(&self, ask: Ask, now: Timestamp) -> Ask {
+        match self.parked_since() {
+            Some(since) => Ask { parked: true, max_park: since.after(ask.max_park).since(now), ..ask },
+            None => ask,
+        }
+    }
+
+    /// The fleet's store answered, or did not (`None`): then this Envoy decides alone.
+    pub fn heard(&mut self, reply: Option<Reply>, env: &mut Env<'_>) -> Verdict {
+        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
+            return Verdict::Forward(Forward::default());
+        };
         let shadow = self.plan.config.mode == Mode::Shadow;
+        let policy = env.gate.policy(pool).cloned();
+        let (Some(policy), Some(fleet)) = (policy, env.gate.fleet.as_mut()) else {
+            return self.ask_here(true, env);
+        };
+        let heard = fleet.hear(pool, &policy, reply, env.now).map(|answers| answers.into_iter().next());
+        if let Some(glance) = fleet.glance(pool) {
+            self.standings = glance.standings;
+        }
+        match heard {
+            Ok(Some(fleet::Answer::Taken(taken_at))) => {
+                self.marker = None;
+                let cost = Cost { concurrency: 1, ..ask.cost };
+                self.claim = Claim::Fleet(Reservation { taken_at, flow: ask.flow, cost });
+                self.pass(env)
+            }
+            Ok(Some(fleet::Answer::Wait { wait, told, reason })) => {
+                self.marker = None;
+                let booking = Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told };
+                if shadow {
+                    env.gate.cancel(env.store, pool, booking, env.now, env.recorder);
+                }
+                self.refuse(booking, reason, true, env)
+            }
+            Ok(_) => {
+                env.recorder.anomaly(Anomaly::FleetGarbled);
+                self.ask_here(true, env)
+            }
+            Err(cause) => {
+                env.recorder.anomaly(cause);
+                self.ask_here(true, env)
+            }
+        }
+    }
+
+    /// The call leaves while its decision is asked for.
+    pub(super) fn give_up_asking(&mut self, env: &mut Env<'_>) {
+        let asked = self.priced.as_ref().map(|priced| (priced.pool, priced.ask));
+        if let (Some((pool, ask)), Some(marker), Some(fleet)) =
+            (asked, self.marker.take(), env.gate.fleet.as_mut())
+        {
+            fleet.undo(pool, marker, &ask, env.recorder);
+        }
+    }
+
+    fn pass(&mut self, env: &mut Env<'_>) -> Verdict {
+        let decided = if self.parked_since().is_some() { Decided::Parked } else { Decided::Admitted };
+        self.forward(decided, env)
+    }
+
+    fn refuse(&mut self, booking: Booking, reason: WaitReason, may_park: bool, env: &mut Env<'_>) -> Verdict {
+        if self.plan.config.mode == Mode::Shadow {
+            self.reason = Some(reply::reason_name(reason));
+            env.recorder.refused(self.labels(), reply::reason_name(reason), Some(booking.told));
+            return self.forward(Decided::ShadowDenied, env);
+        }
+        self.wait_for(booking, reason, may_park, env)
+    }
+
+    /// Decides by this Envoy's own ledger.
+    fn ask_here(&mut self, may_park: bool, env: &mut Env<'_>) -> Verdict {
+        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
+            return Verdict::Forward(Forward::default());
+        };
+        let ask = self.as_asked(ask, env.now);
+        let shadow = self.plan.config.mode == Mode::Shadow;
+        if env.gate.fleet.is_some() {
+            let marker = self.marker.take();
+            return match env.gate.admit_alone(env.store, pool, &ask, marker, shadow, env.now, env.recorder) {
+                Ok((Decision::Admit(_), standings, claim)) => {
+                    (self.claim, self.standings) = (claim, standings);
+                    self.pass(env)
+                }
+                Ok((Decision::Wait(booking, reason), standings, _)) => {
+                    self.standings = standings;
+                    self.refuse(booking, reason, may_park, env)
+                }
+                Err(error) => self.pass_undecided(anomaly_of(&error), env),
+            };
+        }
         match env.gate.admit(env.store, pool, &ask, shadow, env.now) {
             Ok((Decision::Admit(reservation), standings)) => {
                 self.claim = Claim::Held(reservation);
                 self.standings = standings;
-                self.forward(
-                    if self.parked_since().is_some() { Decided::Parked } else { Decided::Admitted },
-                    env,
-                )
+                self.pass(env)
             }
             Ok((Decision::Wait(booking, reason), standings)) => {
                 self.standings = standings;
-                if shadow {
-                    self.reason = Some(reply::reason_name(reason));
-                    env.recorder.refused(self.labels(), reply::reason_name(reason), Some(booking.told));
-                    return self.forward(Decided::ShadowDenied, env);
-                }
-                self.wait_for(booking, reason, may_park, env)
+                self.refuse(booking, reason, may_park, env)
             }
             Err(error) => self.pass_undecided(anomaly_of(&error), env),
         }
@@ -186,6 +289,7 @@ impl Session {
     const fn parked_since(&self) -> Option<Timestamp> {
         match self.phase {
             Phase::Parked { since, .. } => Some(since),
+            Phase::Asking { since } => since,
             _ => None,
         }
     }

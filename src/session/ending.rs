@@ -29,6 +29,7 @@ impl Session {
                     env.gate.cancel(env.store, pool, booking, env.now, env.recorder);
                 }
             }
+            Phase::Asking { .. } => self.give_up_asking(env),
             Phase::Passed | Phase::Undecided | Phase::Answered | Phase::Settled => {}
         }
         self.phase = Phase::Settled;

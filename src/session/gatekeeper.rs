@@ -7,21 +7,26 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::fleet::Fleet;
 use super::plan::Plan;
 use crate::config::Learn;
+use crate::fleet::Operation;
 use crate::gate::{
     Ask, Booking, Decision, Ledger, Policy, Reservation, Scratch, Settlement, SharedStore, Standings,
-    Summary, TransactError, admit, cancel, charge, inspect, settle, standings, summary, transact,
+    Summary, TransactError, admit, adopt_remaining, cancel, charge, inspect, settle, standings, summary,
+    transact,
 };
 use crate::observe::{Anomaly, Recorder};
-use crate::units::{Span, Timestamp};
-use crate::upstream::Throttle;
+use crate::units::{Cost, PerResource, Resource, Span, Timestamp};
+use crate::upstream::{LimitHints, Throttle, UpstreamState};
 
 /// Most writes that may wait; a call holds one at most two times.
 const MAX_OWED: usize = 4_096;
 /// What passed longer ago than this is not charged any more: it has left every window and every bucket has refilled.
 /// Charging it now would punish callers for a fault of the store that is over.
 const STALE: Span = Span::from_secs(60);
+/// Bookings of the own ledger that are this long out of use belong to an earlier outage of the fleet's store.
+const REUNITED: Span = Span::from_secs(5);
 /// Owed writes tried per tick, so that a tick stays short.
 const OWED_PER_TICK: usize = 32;
 
@@ -32,6 +37,10 @@ pub enum Claim {
     None,
     /// Taken and written.
     Held(Reservation),
+    /// Taken from the fleet's ledger.
+    Fleet(Reservation),
+    /// Taken from this Envoy's own ledger because the fleet's was out of reach, where the charge waits to be posted.
+    Alone(Reservation, Rc<RefCell<OwedCharge>>),
     /// Taken from nobody yet: the charge waits to be written.
     Owed(Rc<RefCell<OwedCharge>>),
 }
@@ -48,18 +57,19 @@ pub enum Lesson {
 }
 
 impl Lesson {
-    fn teach(&self, ledger: &mut Ledger, now: Timestamp) {
+    /// Teaches what is known of a provider, at ledger time `at`. True when there is something new.
+    pub(super) fn teach(&self, upstream: &mut UpstreamState, at: Timestamp) -> bool {
+        let before = *upstream;
         match self {
             Self::None => {}
             Self::Success(learn, age) => {
-                let at = ledger.time(now);
-                ledger.upstream.on_success(learn, at.before(*age), at);
+                upstream.on_success(learn, at.before(*age), at);
             }
             Self::Refusal(throttle, learn, ceiling) => {
-                let at = ledger.time(now);
-                ledger.upstream.on_throttle(throttle, learn, *ceiling, at);
+                upstream.on_throttle(throttle, learn, *ceiling, at);
             }
         }
+        *upstream != before
     }
 }
 
@@ -73,6 +83,27 @@ pub struct OwedCharge {
     written: Option<Reservation>,
     /// How the call ended, when that came first.
     ended: Option<Settlement>,
+}
+
+impl OwedCharge {
+    /// What is to be charged.
+    pub(super) const fn ask(&self) -> Ask {
+        self.ask
+    }
+
+    /// True when the call passed so long ago that it counts no more.
+    pub(super) fn is_stale(&self, now: Timestamp, age: Span) -> bool {
+        self.ended == Some(Settlement::Unused) || now.since(self.at) >= age
+    }
+
+    /// The charge was written at that moment. Says how the call ended when it has.
+    pub(super) fn written_at(&mut self, taken_at: Timestamp) -> Option<(Reservation, Settlement)> {
+        let slots = self.ask.cost.concurrency.min(1);
+        let cost = Cost { concurrency: slots, ..self.ask.cost };
+        let reservation = Reservation { taken_at, flow: self.ask.flow, cost };
+        self.written = Some(reservation);
+        self.ended.map(|how| (reservation, how))
+    }
 }
 
 #[derive(Debug)]
@@ -90,6 +121,8 @@ pub struct Gatekeeper {
     policies: Vec<Policy>,
     scratch: Scratch,
     owed: VecDeque<Owed>,
+    /// The ledgers that are shared with other Envoys, when they are.
+    pub fleet: Option<Fleet>,
 }
 
 /// Which anomaly a failed transaction is.
@@ -102,11 +135,17 @@ pub const fn anomaly_of(error: &TransactError) -> Anomaly {
     }
 }
 
+fn teach(lesson: &Lesson, ledger: &mut Ledger, now: Timestamp) {
+    let at = ledger.time(now);
+    lesson.teach(&mut ledger.upstream, at);
+}
+
 impl Gatekeeper {
     /// A gate with nothing owed.
     pub fn new(plan: Rc<Plan>) -> Self {
         let policies = plan.pools.iter().map(|pool| pool.policy.clone()).collect();
-        Self { plan, policies, scratch: Scratch::default(), owed: VecDeque::new() }
+        let fleet = Fleet::new(&plan.config);
+        Self { plan, policies, scratch: Scratch::default(), owed: VecDeque::new(), fleet }
     }
 
     /// Goes by a newer plan for the pools that it still names: changed limits apply from the next decision, also to
@@ -142,8 +181,18 @@ impl Gatekeeper {
         })
     }
 
+    /// What the pool allows to everybody together.
+    pub fn policy(&self, pool: usize) -> Option<&Policy> {
+        self.policies.get(pool)
+    }
+
     /// What is left of a pool's limits, without changing anything.
     pub fn standings(&mut self, store: &mut dyn SharedStore, pool: usize, now: Timestamp) -> Standings {
+        if let Some(glance) =
+            self.fleet.as_ref().filter(|fleet| fleet.is_well()).and_then(|fleet| fleet.glance(pool))
+        {
+            return glance.standings;
+        }
         let Some((key, policy)) = self.target(pool) else { return Standings::default() };
         inspect(store, &mut self.scratch, &key, now, |ledger| standings(ledger, &policy, now))
             .unwrap_or_default()
@@ -157,6 +206,19 @@ impl Gatekeeper {
         most: usize,
         now: Timestamp,
     ) -> Option<(Summary, Standings)> {
+        if let Some(glance) =
+            self.fleet.as_ref().filter(|fleet| fleet.is_well()).and_then(|fleet| fleet.glance(pool))
+        {
+            let summary = Summary {
+                in_flight: glance.in_flight,
+                booked: glance.booked,
+                paused: (glance.paused > Span::ZERO).then_some(glance.paused),
+                scale_permille: glance.scale_permille,
+                jain_permille: glance.jain_permille,
+                ..Summary::default()
+            };
+            return Some((summary, glance.standings));
+        }
         let (key, policy) = self.target(pool)?;
         inspect(store, &mut self.scratch, &key, now, |ledger| {
             (summary(ledger, &policy, now, most), standings(ledger, &policy, now))
@@ -165,7 +227,21 @@ impl Gatekeeper {
     }
 
     fn target(&self, pool: usize) -> Option<(String, Policy)> {
-        Some((self.plan.pools.get(pool)?.ledger_key.clone(), self.policies.get(pool)?.clone()))
+        let policy = self.policies.get(pool)?;
+        Some((
+            self.plan.pools.get(pool)?.ledger_key.clone(),
+            self.alone(policy).unwrap_or_else(|| policy.clone()),
+        ))
+    }
+
+    /// What this Envoy allows by itself while the fleet's ledger is out of reach: its part of the limits.
+    fn alone(&self, policy: &Policy) -> Option<Policy> {
+        let envoys = self.fleet.as_ref()?.envoys();
+        let part = |limit: &Option<u64>| limit.map(|limit| limit.checked_div(envoys).unwrap_or(1).max(1));
+        Some(Policy {
+            limits: PerResource::from_fn(|resource| part(policy.limits.get(resource))),
+            ..policy.clone()
+        })
     }
 
     /// Runs any other change on a pool's ledger, once, best effort.
@@ -181,6 +257,8 @@ impl Gatekeeper {
     ) -> Result<T, TransactError> {
         let target = self.plan.pools.get(pool).ok_or(TransactError::Host)?;
         let policy = self.policies.get(pool).unwrap_or(&target.policy);
+        let alone = self.alone(policy);
+        let policy = alone.as_ref().unwrap_or(policy);
         transact(store, &mut self.scratch, &target.ledger_key, self.plan.config.cas_attempts, now, |ledger| {
             change(ledger, policy)
         })
@@ -195,6 +273,9 @@ impl Gatekeeper {
         now: Timestamp,
         recorder: &mut dyn Recorder,
     ) -> Claim {
+        if self.fleet.is_some() {
+            return self.owe_charge(pool, ask, now, recorder);
+        }
         match self.with_ledger(store, pool, now, |ledger, policy| charge(ledger, policy, ask, now)) {
             Ok(reservation) => Claim::Held(reservation),
             Err(_) => self.owe_charge(pool, ask, now, recorder),
@@ -210,8 +291,96 @@ impl Gatekeeper {
         recorder: &mut dyn Recorder,
     ) -> Claim {
         let charge = Rc::new(RefCell::new(OwedCharge { ask: *ask, at: now, written: None, ended: None }));
+        if let Some(fleet) = &mut self.fleet {
+            fleet.charge(pool, None, &charge, recorder);
+            return Claim::Owed(charge);
+        }
         self.owe(Owed::Charge { pool, charge: Rc::clone(&charge) }, recorder);
         Claim::Owed(charge)
+    }
+
+    /// Decides a call of a fleet by this Envoy's own ledger. `marker`: of the decision that was asked for and not heard.
+    ///
+    /// # Errors
+    /// Why no decision could be made; the call then passes and its cost is owed.
+    #[allow(clippy::too_many_arguments)]
+    pub fn admit_alone(
+        &mut self,
+        store: &mut dyn SharedStore,
+        pool: usize,
+        ask: &Ask,
+        marker: Option<String>,
+        shadow: bool,
+        now: Timestamp,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(Decision, Standings, Claim), TransactError> {
+        recorder.anomaly(Anomaly::FleetAlone);
+        self.start_alone(store, pool, now);
+        let decided = self.admit(store, pool, ask, shadow, now);
+        let taken = match &decided {
+            Ok((Decision::Admit(reservation), _)) => Some(*reservation),
+            _ => None,
+        };
+        let mut claim = Claim::None;
+        if let Some(fleet) = &mut self.fleet {
+            if let Some(reservation) = taken {
+                let charge =
+                    Rc::new(RefCell::new(OwedCharge { ask: *ask, at: now, written: None, ended: None }));
+                fleet.charge(pool, marker, &charge, recorder);
+                claim = Claim::Alone(reservation, charge);
+            } else if let Some(marker) = marker {
+                fleet.undo(pool, marker, ask, recorder);
+            }
+        }
+        decided.map(|(decision, standings)| (decision, standings, claim))
+    }
+
+    /// Lets the own ledger begin with this Envoy's part of what the fleet's was last known to hold.
+    fn start_alone(&mut self, store: &mut dyn SharedStore, pool: usize, now: Timestamp) {
+        let Some((standings, envoys)) = self.fleet.as_mut().and_then(|fleet| fleet.left_at_parting(pool))
+        else {
+            return;
+        };
+        let _ = self.with_ledger(store, pool, now, |ledger, policy| {
+            ledger.forget_waiting(now, REUNITED);
+            for resource in Resource::PER_MINUTE {
+                if let Some(standing) = standings.get(resource) {
+                    let remaining = standing.remaining.checked_div(envoys).unwrap_or(0);
+                    adopt_remaining(ledger, policy, resource, remaining, Some(standing.reset), now);
+                }
+            }
+        });
+    }
+
+    /// Learns what the provider's headers say.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    #[allow(clippy::too_many_arguments)]
+    pub fn adopt(
+        &mut self,
+        store: &mut dyn SharedStore,
+        pool: usize,
+        hints: &LimitHints,
+        learn: &Learn,
+        ceiling: Span,
+        now: Timestamp,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), TransactError> {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.adopt(pool, hints, learn, ceiling, now, recorder);
+            return Ok(());
+        }
+        self.with_ledger(store, pool, now, |ledger, policy| {
+            for resource in Resource::PER_MINUTE {
+                if let Some(remaining) = hints.remaining.get(resource) {
+                    let reset = *hints.reset.get(resource);
+                    adopt_remaining(ledger, policy, resource, *remaining, reset, now);
+                }
+            }
+            let at = ledger.time(now);
+            ledger.upstream.on_hints(hints, learn, ceiling, at);
+        })
     }
 
     /// Settles a claim, and in the same write learns `lesson`. What cannot be written now is tried again at the tick. Consumes the claim, so that a call
@@ -225,13 +394,37 @@ impl Gatekeeper {
         now: Timestamp,
         recorder: &mut dyn Recorder,
     ) {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.learn(pool, lesson, now, recorder);
+        }
         let reservation = match claim {
+            Claim::Fleet(reservation) => {
+                if let Some(fleet) = &mut self.fleet {
+                    fleet.settle(pool, &reservation, how, recorder);
+                }
+                return;
+            }
+            Claim::Alone(reservation, charge) => {
+                let mut charge = charge.borrow_mut();
+                charge.ended = Some(how);
+                if let (Some(written), Some(fleet)) = (charge.written, &mut self.fleet) {
+                    fleet.settle(pool, &written, how, recorder);
+                }
+                reservation
+            }
+            Claim::None if self.fleet.is_some() => return,
             Claim::None => return self.learn(store, pool, lesson, now, recorder),
             Claim::Held(reservation) => reservation,
             Claim::Owed(charge) => {
                 let mut charge = charge.borrow_mut();
                 match charge.written {
-                    Some(reservation) => reservation,
+                    Some(reservation) => {
+                        if let Some(fleet) = &mut self.fleet {
+                            fleet.settle(pool, &reservation, how, recorder);
+                            return;
+                        }
+                        reservation
+                    }
                     None => {
                         charge.ended = Some(how);
                         return;
@@ -261,7 +454,7 @@ impl Gatekeeper {
         if matches!(lesson, Lesson::None) {
             return;
         }
-        if let Err(error) = self.with_ledger(store, pool, now, |ledger, _| lesson.teach(ledger, now)) {
+        if let Err(error) = self.with_ledger(store, pool, now, |ledger, _| teach(&lesson, ledger, now)) {
             recorder.anomaly(anomaly_of(&error));
         }
     }
@@ -276,7 +469,7 @@ impl Gatekeeper {
         now: Timestamp,
     ) -> Result<bool, TransactError> {
         self.with_ledger(store, pool, now, |ledger, policy| {
-            lesson.teach(ledger, now);
+            teach(&lesson, ledger, now);
             settle(ledger, policy, reservation, how, now).late
         })
     }
@@ -290,6 +483,10 @@ impl Gatekeeper {
         now: Timestamp,
         recorder: &mut dyn Recorder,
     ) {
+        if let Some(fleet) = self.fleet.as_mut().filter(|fleet| fleet.is_well()) {
+            fleet.tell(pool, &Operation::Cancel(&booking), recorder);
+            return;
+        }
         if self.try_cancel(store, pool, &booking, now).is_err() {
             self.owe(Owed::Cancel { pool, booking }, recorder);
         }
@@ -316,6 +513,11 @@ impl Gatekeeper {
     /// Number of writes that wait.
     pub fn owed(&self) -> usize {
         self.owed.len()
+    }
+
+    /// Number of posts that wait for the fleet's store and may go out.
+    pub fn posts(&self) -> usize {
+        self.fleet.as_ref().filter(|fleet| fleet.is_well()).map_or(0, Fleet::waiting)
     }
 
     /// Tries some of the owed writes again, oldest first. One that fails once more goes to the

@@ -15,6 +15,7 @@ use crate::units::{Span, Timestamp};
 
 pub mod admission;
 pub mod ending;
+pub mod fleet;
 pub mod gatekeeper;
 pub mod head;
 pub mod plan;
@@ -52,6 +53,11 @@ pub enum Phase {
         since: Timestamp,
         /// When to try it.
         due: Timestamp,
+    },
+    /// Held inside Envoy until the fleet's store has answered.
+    Asking {
+        /// When it began to wait for its turn, if it did.
+        since: Option<Timestamp>,
     },
     /// On its way to the upstream, or back.
     Forwarded,
@@ -112,6 +118,8 @@ pub struct Session {
     /// The body with usage asked for, while the call waits.
     replacement: Option<Vec<u8>>,
     waits_for: Option<WaitReason>,
+    /// Marker of the decision that is asked for.
+    marker: Option<String>,
     /// Why it cannot be decided, when that is known beforehand.
     blind: Option<Anomaly>,
     decided: Option<Decided>,
@@ -147,6 +155,7 @@ impl Session {
             booking: None,
             replacement: None,
             waits_for: None,
+            marker: None,
             blind: None,
             decided: None,
             reason: None,

@@ -4,8 +4,7 @@ use super::gatekeeper::anomaly_of;
 use super::head::{Headers, first};
 use super::{Env, Meter, Phase, Session};
 use crate::cost::usage::{ResponseHead, ResponseMeter, Usage};
-use crate::gate::adopt_remaining;
-use crate::units::{Resource, Timestamp};
+use crate::units::Timestamp;
 use crate::upstream::Throttle;
 use crate::upstream::headers::ProviderHeaders;
 
@@ -109,16 +108,7 @@ impl Session {
             return;
         }
         let (now, ceiling) = (env.now, self.plan.config.max_retry_after);
-        let adopted = env.gate.with_ledger(env.store, priced.pool, now, |ledger, policy| {
-            for resource in Resource::PER_MINUTE {
-                if let Some(remaining) = hints.remaining.get(resource) {
-                    let reset = *hints.reset.get(resource);
-                    adopt_remaining(ledger, policy, resource, *remaining, reset, now);
-                }
-            }
-            let at = ledger.time(now);
-            ledger.upstream.on_hints(&hints, &learn, ceiling, at);
-        });
+        let adopted = env.gate.adopt(env.store, priced.pool, &hints, &learn, ceiling, now, env.recorder);
         if let Err(error) = adopted {
             env.recorder.anomaly(anomaly_of(&error));
         }

@@ -5,8 +5,9 @@ from .envoy import Envoy, Listener, wasm_filter
 from .paths import ROOT, RUN_DIR, module_path
 from .processes import free_port
 from .provider import Provider, loadgen
+from .store import Store
 
 __all__ = [
-    "ROOT", "RUN_DIR", "Envoy", "Listener", "Provider", "Reply", "call", "free_port", "loadgen", "module_path", "parallel",
-    "wasm_filter",
+    "ROOT", "RUN_DIR", "Envoy", "Listener", "Provider", "Reply", "Store", "call", "free_port", "loadgen", "module_path",
+    "parallel", "wasm_filter",
 ]

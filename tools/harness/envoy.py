@@ -108,9 +108,10 @@ class Listener:
 class Envoy:
     """A running Envoy. Begins with the listener `ingress` if it is given filters; more may come and go."""
 
-    def __init__(self, upstream_port, filters=None, workers=2, cores=None, log_level="warning", drain_seconds=1):
+    def __init__(self, upstream_port, filters=None, workers=2, cores=None, log_level="warning", drain_seconds=1, clusters=()):
         self.workers = workers
         self.admin_port = free_port()
+        self.clusters = clusters
         self.process = Process("envoy", [], cores)
         self.listeners = {}
         directory = self.process.directory
@@ -155,6 +156,7 @@ class Envoy:
                 cluster("provider", upstream_port),
                 cluster("provider-h2", upstream_port, http2=True),
                 cluster("nowhere", free_port()),
+                *self.clusters,
             ]},
             "stats_config": {"stats_tags": [
                 {"tag_name": label, "regex": rf"({label}\.=\.(.*?);\.)"} for label in LABELS]},

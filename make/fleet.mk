@@ -1,0 +1,21 @@
+# One cap for a fleet: the script on a real Redis, and three Envoys around it. Included by the Makefile.
+
+FLEET_OPERATIONS ?= 40000
+
+##@ Fleet
+.PHONY: test-fleet
+test-fleet: $(WASM) testbed $(VENV)/ready fleet-store ## The fleet's script and three real Envoys on a real Redis; skipped where there is none
+	@if command -v redis-server >/dev/null && command -v webdis >/dev/null; then \
+	  FLEET_OPERATIONS=$(FLEET_OPERATIONS) cargo test --locked -p fleet-tests -- --nocapture && \
+	  $(PY) -m pytest tests/fleet/e2e; \
+	else \
+	  echo "##### SKIPPED: redis-server and webdis are not installed and could not be; nothing of the fleet was tested #####"; \
+	fi
+
+.PHONY: demo-fleet
+demo-fleet: $(WASM) testbed $(VENV)/ready fleet-store ## Three Envoys, one cap: the store dies and comes back while you watch
+	$(PY) tools/demo/fleet.py
+
+.PHONY: fleet-store
+fleet-store:
+	-@tools/setup.sh store

@@ -1,0 +1,1162 @@
+-- The admission rule over Redis data types: what src/gate decides on an Envoy's own ledger, decided here for a fleet.
+-- Integers in doubles: exact up to 2^53, which is why limits in a fleet are at most 10^8 a minute.
+--
+-- KEYS: 1 state and windows of the pool, 2 its flows, 3 the calls that wait, 4.. one marker for each operation.
+-- ARGV: 1 time in microseconds or '-' for the store's clock, 2 policy, 3.. operations; numbers separated by commas.
+-- Answer: one line for each operation, joined by ';'.
+
+local call, fmt, pack, unpk = redis.call, string.format, cmsgpack.pack, cmsgpack.unpack
+local min, max, insert, remove = math.min, math.max, table.insert, table.remove
+local KS, KF, KB = KEYS[1], KEYS[2], KEYS[3]
+local INF = 2 ^ 63
+local ALL, SLOT, SLOTS = 32768, 500000, 121
+
+local function numbers(text)
+  local list = {}
+  for number in text:gmatch('[^,]+') do insert(list, tonumber(number)) end
+  return list
+end
+local function line(list)
+  for index, value in ipairs(list) do
+    if type(value) == 'number' then list[index] = fmt('%.0f', value) end
+  end
+  return table.concat(list, ',')
+end
+local function div(a, b) return (a - a % b) / b end
+local function ceil(a, b)
+  local rest = a % b
+  return rest > 0 and (a - rest) / b + 1 or a / b
+end
+local function less(a, b) return a > b and a - b or 0 end
+-- a * b / c without leaving 2^53 on the way, for c * b below it.
+local function muldiv(a, b, c)
+  local rest = a % c
+  return (a - rest) / c * b + div(rest * b, c)
+end
+local function muldivup(a, b, c)
+  local rest = a % c
+  return (a - rest) / c * b + ceil(rest * b, c)
+end
+
+-- Policy.
+local P = numbers(ARGV[2])
+local STRICT, BURST, TTL, SLOTCAP = P[7] == 1, min(P[6], 6e7), P[8], P[5]
+local PERIOD = STRICT and 60500000 or 6e7
+
+-- State.
+local S, F, M, dirty, inflight, total, fresh
+local moment
+if ARGV[1] == '-' then
+  local time = call('TIME')
+  moment = time[1] * 1e6 + time[2]
+else
+  moment = tonumber(ARGV[1])
+end
+
+local U
+local function load_upstream(text)
+  local started, ended, lowered, reopen, refused, low, exhausted, doublings, flags
+  if text == '' then
+    started, ended, lowered, reopen, refused, low, exhausted, flags = 0, 0, 0, 0, 1000, 1000, 0, 0
+  else
+    started, ended, lowered, reopen, refused, low, exhausted, doublings, flags = struct.unpack('<I8I8I8I4I2I2I8BB', text)
+  end
+  U = {started, ended, lowered, reopen * 1000, refused, low, exhausted, flags % 2 == 1, flags % 4 > 1, text ~= ''}
+end
+
+local function load()
+  local ok, state = pcall(unpk, call('HGET', KS, 's') or '')
+  if not ok or type(state) ~= 'table' then
+    if call('EXISTS', KS, KF, KB) > 0 then
+      call('DEL', KS, KF, KB)
+      return 'corrupt'
+    end
+    local slot = div(moment, SLOT)
+    state = {1, moment, 0, 6e7, 0, 0, 0, 0, 1e6, 0, 0, 0, 0, '', {}, '', 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, slot, 0, 0}
+    fresh = true
+  end
+  if state[1] ~= 1 then return 'newer' end
+  S = state
+  M, F, dirty, total = {}, {}, {}, 0
+  for i = 1, 4 do
+    local at = 14 + 3 * i
+    M[i] = {missing = S[at], head = S[at + 1], used = S[at + 2]}
+  end
+  inflight = {}
+  for i = 1, #S[15], 2 do
+    inflight[S[15][i]] = S[15][i + 1]
+    total = total + S[15][i + 1]
+  end
+  load_upstream(S[14])
+  local stored = call('HGETALL', KF)
+  fresh = fresh or #stored == 0
+  for i = 1, #stored, 2 do
+    local flow = unpk(stored[i + 1])
+    flow.key = stored[i]
+    insert(F, flow)
+  end
+  if #F > 1 then table.sort(F, function(a, b) return a.key < b.key end) end
+end
+
+-- Meters: a pacing bucket, and the trailing window under it.
+local RING = '<' .. ('I4'):rep(128)
+local function ring(m)
+  if not m.ring then
+    local text = m.used > 0 and call('HGET', KS, m.name)
+    m.ring = text and {struct.unpack(RING, text)} or {}
+    if not text then for i = 1, 128 do m.ring[i] = 0 end end
+  end
+  return m.ring
+end
+local function clear(m)
+  m.ring = {}
+  for i = 1, 128 do m.ring[i] = 0 end
+  m.used, m.changed = 0, true
+end
+local function held(m, slot)
+  if slot > m.head or m.head - slot >= SLOTS or m.used == 0 then return 0 end
+  return ring(m)[slot % 128 + 1]
+end
+local function add(m, slot, amount)
+  if slot <= m.head and m.head - slot < SLOTS and slot >= 0 then
+    local cells, at = ring(m), slot % 128 + 1
+    local more = min(amount, 4294967295 - cells[at])
+    cells[at] = cells[at] + more
+    m.used, m.changed = m.used + more, true
+  end
+end
+local function lower(m, slot, amount)
+  local cells, at = ring(m), slot % 128 + 1
+  local lowered = min(amount, cells[at])
+  cells[at] = cells[at] - lowered
+  m.used, m.changed = m.used - lowered, true
+end
+local function move(m, to)
+  if to <= m.head then return end
+  if m.used == 0 then
+    m.head = to
+  elseif to - m.head >= SLOTS then
+    clear(m)
+    m.head = to
+  else
+    local cells = ring(m)
+    for slot = m.head + 1 - SLOTS, to - SLOTS do
+      local at = slot % 128 + 1
+      if cells[at] > 0 then
+        m.used, cells[at], m.changed = m.used - cells[at], 0, true
+      end
+    end
+    m.head = to
+  end
+end
+local function window(m, r) return less(r.limit, m.used) end
+local function hold(m, r)
+  m.missing = max(m.missing, less(r.capacity, window(m, r) * PERIOD + r.lump))
+end
+local function advance(m, r, from, to)
+  local last = div(to, SLOT)
+  if not r then
+    m.missing = 0
+    return move(m, last)
+  end
+  if m.missing == 0 and m.used == 0 then
+    m.head = max(m.head, last)
+    return
+  end
+  if not STRICT or r.unpaced then
+    m.missing = less(m.missing, r.rate * less(to, from))
+    local before = m.head
+    move(m, last)
+    if not STRICT then
+      local missing = div(m.missing, PERIOD)
+      if m.head == before then
+        local noted = held(m, before)
+        if noted > missing then lower(m, before, noted - missing) end
+      end
+      for slot = max(before + 1, m.head - SLOTS + 1), m.head do add(m, slot, missing) end
+      if missing == 0 and m.used > 0 then clear(m) end
+    end
+    return
+  end
+  local at = from
+  while div(at, SLOT) < last and (m.missing > 0 or m.used > 0) do
+    local edge = (div(at, SLOT) + 1) * SLOT
+    m.missing = less(m.missing, r.rate * (edge - at))
+    hold(m, r)
+    move(m, div(edge, SLOT))
+    at = edge
+  end
+  m.missing = less(m.missing, r.rate * less(to, at))
+  hold(m, r)
+  move(m, last)
+end
+local function fits(m, r, amount)
+  return m.missing + min(amount * PERIOD, r.capacity) <= r.capacity
+    and (not STRICT or min(amount, r.limit) <= window(m, r))
+end
+local function take(m, r, amount)
+  m.missing = m.missing + amount * PERIOD
+  if STRICT and amount > 0 then add(m, m.head, amount) end
+end
+local function give(m, r, slot, amount)
+  if STRICT then
+    amount = min(amount, held(m, slot))
+    if amount > 0 then lower(m, slot, amount) end
+  else
+    if m.head - slot >= SLOTS then return 0 end
+    amount = min(amount, div(m.missing, PERIOD))
+    for later = slot + 1, m.head do amount = min(amount, held(m, later)) end
+    if amount > 0 then
+      for later = slot + 1, m.head do lower(m, later, amount) end
+    end
+  end
+  m.missing = less(m.missing, amount * PERIOD)
+  return amount
+end
+
+-- What the provider taught: a pause, a gradual re-opening, an adapted limit.
+local function between(from, to, age, whole)
+  if age >= whole then return to end
+  return from + div(less(to, from) * age, whole)
+end
+local function blocked(at)
+  local paused = U[9] and U[1] <= at and at < U[2] and U[2] or 0
+  local ahead = U[7] - at
+  if ahead > 0 and ahead <= 3.6e9 then paused = max(paused, U[7]) end
+  return paused > 0 and paused or nil
+end
+local function scale(at)
+  if not U[10] then return 1000 end
+  local adapted, reopened = 1000, 1000
+  if at >= less(U[3], 5e6) then
+    local age, refused, low = less(at, U[3]), U[5], U[6]
+    local level = max(div(refused * 900, 1000), low)
+    if age < 2e8 then
+      adapted = between(low, level, age, 4e7)
+    else
+      local progress = between(0, 1000, age - 2e8, 8.5e7)
+      adapted = level + div(less(1000, level) * div(progress * progress, 1000), 1000)
+    end
+  end
+  if U[9] and at >= U[1] then
+    reopened = U[8] and 100 or between(100, 1000, less(at, U[2]), U[4])
+  end
+  return max(1, min(adapted, reopened, 1000))
+end
+
+-- Limits in force.
+local function rules(at)
+  local R, pace = {opening = {0, 1000, 0}}, scale(at)
+  R.paused = blocked(at)
+  local opened, settled = R.paused or at, pace
+  if R.paused or pace < 1000 then
+    settled = scale(opened + 2e7)
+    local seconds = 20
+    for second = 0, 19 do
+      if scale(opened + second * 1e6) >= settled then seconds = second break end
+    end
+    R.opening = {less(opened, at) + (R.paused and 1e6 or 0), min(1000, div(scale(opened) * 1000, settled)), seconds * 1e6}
+  end
+  R.limits = {}
+  for i = 1, 4 do
+    local whole = P[i]
+    if whole > 0 then
+      local limit = max(1, div(whole * settled, 1000))
+      R.limits[i] = limit
+      local rate = min(max(1, div(whole * pace, 1000)), limit)
+      local unpaced = STRICT and BURST >= 6e7
+      local capacity = limit * BURST
+      if unpaced then
+        capacity = limit * 61000000
+      elseif STRICT then
+        capacity = div(capacity, 120) * 121 + div(capacity % 120 * 121, 120)
+      end
+      R[i] = {limit = limit, rate = rate, unpaced = unpaced, capacity = capacity, lump = rate * 2e6}
+    end
+  end
+  return R
+end
+
+-- Calls in flight, by the time they began.
+local function regrain()
+  local grain, head, old = S[9], S[12], inflight
+  S[10], S[9], inflight = TTL, max(1e6, div(TTL, 32)), {}
+  S[12] = div(head * grain, S[9])
+  for age = 0, 63 do
+    local count = old[(head - age) % 64]
+    if count then
+      local at = max(div(less(head, age) * grain, S[9]), less(S[12], 62)) % 64
+      inflight[at] = (inflight[at] or 0) + count
+    end
+  end
+end
+local function drop(at)
+  at = at % 64
+  total = total - (inflight[at] or 0)
+  inflight[at] = nil
+end
+local function age_flights(now)
+  if TTL ~= S[10] then regrain() end
+  local head = div(now, S[9])
+  if total == 0 or head - S[12] >= 64 then
+    inflight, total, S[12] = {}, 0, max(head, S[12])
+    return
+  end
+  local kept = min(63, ceil(TTL, S[9]) + 1)
+  for slot = S[12] + 1, head do
+    drop(slot)
+    drop(slot - kept)
+  end
+  S[12] = max(head, S[12])
+end
+local function ended(began, now, observed)
+  if now - began >= TTL then return end
+  local slot = div(began, S[9])
+  for _, candidate in ipairs{slot, slot + 1, slot - 1} do
+    local at = candidate % 64
+    if candidate <= S[12] and S[12] - candidate < 63 and inflight[at] then
+      inflight[at] = inflight[at] > 1 and inflight[at] - 1 or nil
+      total = total - 1
+      if observed then
+        local span = max(1, now - began)
+        S[11] = S[11] == 0 and span or max(1, S[11] - div(S[11], 16) + ceil(span, 16))
+      end
+      return
+    end
+  end
+end
+local function mean() return S[11] == 0 and 2000000 or S[11] end
+
+-- Prices: the time of its most demanding limit that a call takes.
+local price
+local function set_price(limits, duration)
+  price = {}
+  for i = 1, 4 do
+    price[i] = limits[i] and ceil(6e7 * 1048576, limits[i]) or 0
+  end
+  price[5] = max(1, SLOTCAP > 0 and ceil(duration, SLOTCAP) or 0)
+end
+local function dominant(a, b, c, d)
+  local most, factor = price[5], price[1]
+  if factor > 0 then most = max(most, ceil(a * factor, 1048576)) end
+  factor = price[2]
+  if factor > 0 then most = max(most, ceil(b * factor, 1048576)) end
+  factor = price[3]
+  if factor > 0 then most = max(most, ceil(c * factor, 1048576)) end
+  factor = price[4]
+  if factor > 0 then most = max(most, ceil(d * factor, 1048576)) end
+  return most
+end
+-- Amounts as the queue carries them: 11 bits of mantissa, rounded up.
+local function rounded(amount)
+  if amount < 2048 then return amount end
+  amount = min(amount, 4294967295)
+  local _, bits = math.frexp(amount)
+  local step = 2 ^ (bits - 11)
+  return min(4294967295, ceil(amount, step) * step)
+end
+local function amounts(cost)
+  local found = {P[1] > 0 and 1 or 0}
+  for i = 2, 4 do found[i] = P[i] > 0 and rounded(cost[i]) or 0 end
+  return found
+end
+
+-- The queue. The calls of a flow stand in blocks; each block has its sums, so that most are never read.
+-- Call: print, back, due, twin, four amounts. Block: id, calls, sum and least and most of the prices, sums of the
+-- amounts, least `back`, all prints as 3 bytes each.
+local WIDTH, BLOCK = 8, 32
+local blocks = {}
+local function block(b)
+  local found = blocks[b[1]]
+  if not found then
+    found = unpk(call('HGET', KB, b[1]))
+    blocks[b[1]] = found
+  end
+  return found
+end
+local function bytes(print) return string.char(div(print, 65536), div(print, 256) % 256, print % 256) end
+local function sum_up(b)
+  local calls, prints = block(b), {}
+  local prices, least, most, s1, s2, s3, s4, back = 0, INF, 0, 0, 0, 0, 0, INF
+  for i = 0, #calls - WIDTH, WIDTH do
+    local own = dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
+    prices = prices + own
+    if own < least then least = own end
+    if own > most then most = own end
+    s1, s2, s3, s4 = s1 + calls[i + 5], s2 + calls[i + 6], s3 + calls[i + 7], s4 + calls[i + 8]
+    if calls[i + 2] < back then back = calls[i + 2] end
+    insert(prints, bytes(calls[i + 1]))
+  end
+  b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11] =
+    #calls / WIDTH, prices, least, most, s1, s2, s3, s4, back, table.concat(prints)
+end
+local function touch(flow) dirty[flow.key] = flow end
+local function store(flow, at)
+  local b = flow.b[at]
+  local calls = block(b)
+  if #calls == 0 then
+    call('HDEL', KB, b[1])
+    blocks[b[1]] = nil
+    remove(flow.b, at)
+  else
+    sum_up(b)
+    call('HSET', KB, b[1], pack(calls))
+  end
+  touch(flow)
+end
+local function waiting()
+  local count = 0
+  for _, flow in ipairs(F) do count = count + flow.n end
+  return count
+end
+local function cut(flow, at, i)
+  local calls = block(flow.b[at])
+  local twin = calls[i + 4]
+  for _ = 1, WIDTH do remove(calls, i + 1) end
+  flow.n, flow.twins = flow.n - 1, flow.twins - twin
+  store(flow, at)
+  return twin
+end
+local function push(flow, entry)
+  local width = 7
+  for i = 6, 8 do if entry[i] > 0 then width = width + 2 end end
+  local count = waiting()
+  if count >= 4096 or count * width + #F * 24 > 62800 then
+    local most = F[1]
+    for _, other in ipairs(F) do if other.n >= most.n then most = other end end
+    if most == flow then return end
+    local last = #most.b
+    cut(most, last, (most.b[last][2] - 1) * WIDTH)
+  end
+  if flow.n >= 4095 then return end
+  local last = flow.b[#flow.b]
+  if not last or last[2] >= BLOCK then
+    S[13] = S[13] + 1
+    last = {S[13], 0, 0, INF, 0, 0, 0, 0, 0, INF, ''}
+    fresh = true
+    blocks[S[13]] = {}
+    insert(flow.b, last)
+  end
+  local calls, at = block(last), last[2] * WIDTH
+  for i = 1, WIDTH do calls[at + i] = entry[i] end
+  local own = dominant(entry[5], entry[6], entry[7], entry[8])
+  last[2], last[3], last[4], last[5] = last[2] + 1, last[3] + own, min(last[4], own), max(last[5], own)
+  for i = 5, 8 do last[i + 1] = last[i + 1] + entry[i] end
+  last[10], last[11] = min(last[10], entry[2]), last[11] .. bytes(entry[1])
+  flow.n, flow.twins = flow.n + 1, flow.twins + entry[4]
+  call('HSET', KB, last[1], pack(calls))
+  touch(flow)
+end
+local function observe(flow, came, twin)
+  if came then
+    flow.rate = min(ALL, flow.rate + ceil(ALL - flow.rate, 10))
+    if twin > 0 then flow.trust = min(255, flow.trust + ceil(255 - flow.trust, 16)) end
+  else
+    flow.rate = max(819, flow.rate - div(flow.rate, 10))
+    if twin > 0 then flow.trust = flow.trust - ceil(flow.trust, 8) end
+  end
+end
+local function raised(sum, service) return min(16777215, sum + ceil(service, 16)) end
+local function age_queue(now)
+  local due = div(now, 2000)
+  if #F == 0 then S[6] = due end
+  for _ = 1, min(256, less(due, S[6])) do
+    for _, flow in ipairs(F) do
+      flow.asked = flow.asked - ceil(flow.asked, 16)
+      flow.received = flow.received - ceil(flow.received, 16)
+      touch(flow)
+    end
+  end
+  S[6] = max(due, S[6])
+  for _, flow in ipairs(F) do
+    for at = #flow.b, 1, -1 do
+      if flow.b[at][10] + 3000 < now then
+        local calls, kept = block(flow.b[at]), {}
+        local lost = {}
+        for i = 0, #calls - WIDTH, WIDTH do
+          if calls[i + 2] + 3000 < now then
+            insert(lost, calls[i + 4])
+          else
+            for j = i + 1, i + WIDTH do kept[#kept + 1] = calls[j] end
+          end
+        end
+        blocks[flow.b[at][1]] = kept
+        for _, twin in ipairs(lost) do
+          flow.n, flow.twins = flow.n - 1, flow.twins - twin
+          observe(flow, false, twin)
+        end
+        store(flow, at)
+      end
+    end
+  end
+end
+local function tidy()
+  local nobody, V = waiting() == 0, S[5]
+  for at = #F, 1, -1 do
+    local flow = F[at]
+    if flow.n == 0 then
+      if flow.fin < V then
+        flow.fin = V
+        touch(flow)
+      end
+      local known = flow.rate < 32113 or flow.trust < 64
+      if not (not nobody and flow.fin > V or (known or not nobody) and flow.asked > 0) then
+        remove(F, at)
+        dirty[flow.key] = nil
+        call('HDEL', KF, flow.key)
+      end
+    end
+  end
+  if #F == 0 then
+    S[5] = 0
+  elseif V > 2 ^ 45 then
+    for _, flow in ipairs(F) do
+      flow.fin = less(flow.fin, 2 ^ 44)
+      touch(flow)
+    end
+    S[5] = V - 2 ^ 44
+  end
+end
+local function key_of(class, tenant) return fmt('%03d%010.0f', class, tenant) end
+local function find(class, tenant)
+  local key = key_of(class, tenant)
+  for at, flow in ipairs(F) do
+    if flow.key == key then return flow end
+    if flow.key > key then return nil, at end
+  end
+  return nil, #F + 1
+end
+local function entry(class, tenant, class_weight, tenant_weight)
+  local flow, at = find(class, tenant)
+  if not flow then
+    if #F >= 1024 then
+      local idle
+      for index, other in ipairs(F) do
+        if other.n == 0 then idle = index break end
+      end
+      if not idle then
+        local own = {}
+        for _, other in ipairs(F) do if other.c == class then insert(own, other) end end
+        return #own > 0 and own[tenant % #own + 1] or nil
+      end
+      call('HDEL', KF, F[idle].key)
+      dirty[F[idle].key] = nil
+      remove(F, idle)
+      flow, at = find(class, tenant)
+    end
+    flow = {key = key_of(class, tenant), c = class, t = tenant, fin = S[5], rate = ALL, trust = 64, n = 0, asked = 0,
+      received = 0, twins = 0, b = {}}
+    insert(F, at, flow)
+  end
+  flow.cw, flow.tw = class_weight, tenant_weight
+  if flow.n == 0 then flow.fin = max(flow.fin, S[5]) end
+  touch(flow)
+  return flow
+end
+local function weights(also)
+  local W = {}
+  for _, flow in ipairs(F) do
+    if flow.n > 0 or flow == also then W[flow.c] = (W[flow.c] or 0) + flow.tw end
+  end
+  return W
+end
+local function over(W, flow) return max(W[flow.c] or 0, flow.tw) end
+local function virtual(W, flow, service) return muldivup(service * 256, over(W, flow), flow.cw * flow.tw) end
+local function service_of(W, flow, span) return muldiv(div(span, 256), flow.cw * flow.tw, over(W, flow)) end
+local function serve(W, flow, service)
+  local start = flow.fin
+  flow.fin = min(start + virtual(W, flow, service), S[5] + 2 ^ 40 - 2 ^ 38 - 1)
+  flow.received = raised(flow.received, service)
+  touch(flow)
+  local least
+  for _, other in ipairs(F) do
+    if other.n > 0 and (not least or other.fin < least) then least = other.fin end
+  end
+  S[5] = max(S[5], least or start)
+end
+
+-- Brings everything up to the present.
+local R
+local stepped
+local function step()
+  stepped = true
+  local shifted = max(0, moment + S[3])
+  if S[2] - shifted > 5e6 then S[3] = S[3] + S[2] - shifted end
+  local from, to = S[2], max(shifted, S[2])
+  R = rules(to)
+  if PERIOD ~= S[4] then
+    for i = 1, 4 do
+      clear(M[i])
+      M[i].missing = muldivup(M[i].missing, PERIOD / SLOT, S[4] / SLOT)
+    end
+    S[4] = PERIOD
+  end
+  local pause = blocked(from)
+  for i = 1, 4 do
+    local m, r = M[i], R[i]
+    if pause and r then
+      pause = min(pause, to)
+      advance(m, r, from, pause)
+      m.missing = max(m.missing, r.capacity)
+      advance(m, r, pause, to)
+    else
+      advance(m, r, from, to)
+    end
+  end
+  age_flights(to)
+  S[2] = to
+  set_price(R.limits, mean())
+  local priced = table.concat(price, ',')
+  if priced ~= S[16] then
+    S[16] = priced
+    for _, flow in ipairs(F) do
+      if flow.n > 0 then
+        for _, b in ipairs(flow.b) do sum_up(b) end
+        touch(flow)
+      end
+    end
+  end
+  age_queue(div(to, 1000))
+  tidy()
+end
+
+-- What can be served by when.
+local function served_as(o, wait)
+  wait = wait - o[1]
+  if wait < 0 then return nil end
+  local lost = less(1000, o[2])
+  if wait >= o[3] then return less(wait, div(lost * o[3], 2000)) end
+  return div(o[2] * wait, 1000) + div(lost * div(wait * wait, o[3]), 2000)
+end
+local function until_served(o, served)
+  local low, high = o[1], o[1] + served + o[3]
+  if o[3] == 0 or served == 0 then return low + served end
+  while low < high do
+    local middle = low + div(high - low, 2)
+    if (served_as(o, middle) or -1) >= served then high = middle else low = middle + 1 end
+  end
+  return low
+end
+local function curve(m, r, now)
+  r = {limit = r.limit, rate = r.limit, capacity = r.capacity, unpaced = r.unpaced, lump = r.limit * 2e6}
+  if R.paused then
+    local copy = {missing = m.missing, head = m.head, used = m.used, name = m.name}
+    if m.used > 0 then copy.ring = {unpack(ring(m))} end
+    m, now = copy, R.paused
+    advance(m, r, S[2], now)
+    m.missing = max(m.missing, r.capacity)
+  end
+  local bucket, freed, rate, lump = r.capacity - m.missing, (r.limit - m.used) * PERIOD, r.rate, r.lump
+  local start = bucket
+  if STRICT and m.used == 0 then start = min(bucket, freed) end
+  local unpaced = r.unpaced and bucket >= freed
+  local c = {rate = rate, o = R.opening, start = start, unpaced = unpaced, full = r.capacity, lump = lump}
+  if not STRICT or m.used == 0 then return c end
+  local paced, first = unpaced and min(start, lump) or start, (m.head + 1) * SLOT - now
+  local paceds, freeds, cells, gain = {paced}, {freed}, ring(m), rate * first
+  local at = m.head - SLOTS
+  for count = 2, SLOTS + 1 do
+    local reached, free = paced + gain, freed + lump
+    if reached > free then reached = free end
+    if reached > paced then paced = reached end
+    freed = freed + cells[(at + count - 1) % 128 + 1] * PERIOD
+    paceds[count], freeds[count], gain = paced, freed, rate * SLOT
+  end
+  c.first, c.paced, c.freed = first, paceds, freeds
+  return c
+end
+local function begins(c, index) return index > 1 and c.first + (index - 2) * SLOT or 0 end
+local function served(c, wait)
+  wait = served_as(c.o, wait)
+  if not wait then return min(c.start, 0) end
+  if not c.first then return c.start + c.rate * wait end
+  local index = wait >= c.first and min(SLOTS + 1, div(wait - c.first, SLOT) + 2) or 1
+  local paced = c.paced[index] + c.rate * (wait - begins(c, index))
+  return index <= SLOTS and min(paced, c.freed[index]) or paced
+end
+local function time_for(c, lacking) return lacking > 0 and ceil(lacking, c.rate) or 0 end
+local function wait_for(c, ahead, own)
+  local paced = ahead + min(own, c.full)
+  if not c.first then return until_served(c.o, time_for(c, paced - c.start)) end
+  local need, all = c.unpaced and ahead or paced, ahead + own
+  -- The first step in which `need` is reached, and the first at which `all` is freed.
+  local low, high = 1, SLOTS + 1
+  while low < high do
+    local middle = div(low + high, 2)
+    local reached = c.paced[middle] + c.rate * (middle > 1 and SLOT or c.first)
+    if need <= reached and need <= c.freed[middle] + c.lump then high = middle else low = middle + 1 end
+  end
+  local turn = begins(c, low) + time_for(c, need - c.paced[low])
+  low, high = 1, SLOTS + 1
+  while low < high do
+    local middle = div(low + high, 2)
+    if all <= c.freed[middle] then high = middle else low = middle + 1 end
+  end
+  return until_served(c.o, max(turn, begins(c, low) + time_for(c, all - c.freed[low])))
+end
+local function curves()
+  local C = {}
+  for i = 1, 4 do if R[i] then C[i] = curve(M[i], R[i], S[2]) end end
+  if SLOTCAP > 0 then
+    local scaled = max(1, ceil(mean(), 1000)) * 1000
+    C[5] = {rate = SLOTCAP, o = R.opening, start = (SLOTCAP - total) * scaled, full = INF}
+  end
+  return C
+end
+local function expected(amount)
+  if S[7] == S[8] or S[7] == 0 then return amount end
+  local ratio = min(8192, max(128, div(S[8] * 1024, S[7])))
+  return muldivup(amount, ratio, 1024)
+end
+
+-- Number of the slot of time in which something due then is gathered.
+local function slot_of(due)
+  local ahead = less(due, div(S[2], 1000))
+  return ahead < 65536 and div(ahead, 64) or min(1279, div(ahead, 1024) + 960)
+end
+-- The queue as one call sees it: what stands before it, exactly and as far as it comes back. H gathers by time, whole
+-- blocks only when they are asked for.
+local function stand(flow, place, need, W, horizon)
+  local rate = flow.rate
+  local L = {ahead = {0, 0, 0, 0, 0}, others = {}, H = {}, whole = {}}
+  local H = L.H
+  local function note(calls, i, rate)
+    if not horizon then return end
+    local slot = slot_of(calls[i + 3])
+    local h = H[slot]
+    if not h then
+      h = {0, 0, 0, 0, 0}
+      H[slot] = h
+    end
+    for j = 1, 4 do h[j] = h[j] + calls[i + 4 + j] * rate end
+    h[5] = h[5] + rate
+  end
+  L.note = note
+  local function merge(sums, rate)
+    for j = 1, 5 do L.ahead[j] = L.ahead[j] + muldiv(sums[j], rate, ALL) end
+  end
+  local before, sums = 0, {0, 0, 0, 0, 0}
+  for at, b in ipairs(flow.b) do
+    if place and place[1] == at then
+      local calls = block(b)
+      for i = 0, place[2] - WIDTH, WIDTH do
+        before = before + dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
+        for j = 1, 4 do sums[j] = sums[j] + calls[i + 4 + j] end
+        sums[5] = sums[5] + 1000
+        note(calls, i, rate)
+      end
+      break
+    else
+      insert(L.whole, {b[10], b, rate})
+      before = before + b[3]
+      for j = 1, 4 do sums[j] = sums[j] + b[j + 5] end
+      sums[5] = sums[5] + 1000 * b[2]
+    end
+  end
+  merge(sums, rate)
+  local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
+  local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
+  local own_due = INF
+  if place then own_due = block(flow.b[place[1]])[place[2] + 3] end
+  for _, other in ipairs(F) do
+    if other == flow then
+      -- Its own calls are counted.
+    elseif other.n == 0 then
+      insert(L.others, {need, own, service_of(W, other, less(tag, max(other.fin, S[5]))), other.asked * 16})
+    else
+      local rate = other.rate
+      local owed = service_of(W, other, less(tag, other.fin))
+      local rounding = div(other.cw * other.tw, over(W, other)) + 2
+      local surely, maybe = less(owed, rounding), owed + rounding
+      local waits, all, early = 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}
+      for _, b in ipairs(other.b) do
+        for j = 1, 4 do all[j] = all[j] + b[j + 5] end
+        all[5] = all[5] + 1000 * b[2]
+        local first = muldiv(waits, rate, ALL)
+        if first + b[4] > maybe then
+          -- All of them are later.
+          waits = waits + b[3]
+        elseif muldiv(waits + b[3], rate, ALL) + b[5] < surely then
+          insert(L.whole, {b[10], b, rate})
+          for j = 1, 4 do early[j] = early[j] + b[j + 5] end
+          early[5] = early[5] + 1000 * b[2]
+          waits = waits + b[3]
+        else
+          local calls = block(b)
+          for i = 0, #calls - WIDTH, WIDTH do
+            local cost = dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
+            local served = muldiv(waits, rate, ALL) + cost
+            if served < surely or served <= maybe and calls[i + 3] < own_due then
+              note(calls, i, rate)
+              for j = 1, 4 do early[j] = early[j] + calls[i + 4 + j] end
+              early[5] = early[5] + 1000
+            end
+            waits = waits + cost
+          end
+        end
+      end
+      merge(early, rate)
+      owed = less(owed, muldiv(waits, rate, ALL))
+      if owed > 0 then insert(L.others, {all, waits, owed, other.asked * 16}) end
+    end
+  end
+  return L
+end
+local function scales()
+  return {PERIOD, PERIOD, PERIOD, PERIOD, max(1, ceil(mean(), 1000))}
+end
+local function all_kept(L, C, need)
+  local scale, sums, H = scales(), {0, 0, 0, 0, 0}, L.H
+  table.sort(L.whole, function(a, b) return a[1] < b[1] end)
+  for index = 1, #L.whole + 1 do
+    -- What is due before the next block begins is complete.
+    local later, slots = L.whole[index], {}
+    local bound = later and slot_of(later[1]) or INF
+    for slot in pairs(H) do if slot < bound then insert(slots, slot) end end
+    table.sort(slots)
+    for _, slot in ipairs(slots) do
+      local at, h = (slot < 1024 and slot * 64 or (slot - 960) * 1024) * 1000, H[slot]
+      H[slot] = nil
+      for j = 1, 5 do
+        sums[j] = sums[j] + h[j]
+        if C[j] then
+          local others = expected(div(j == 5 and sums[j] * 1000 or sums[j], ALL))
+          if (need[j] + others) * scale[j] > served(C[j], at) then return false end
+        end
+      end
+    end
+    if later then
+      local calls = block(later[2])
+      for i = 0, #calls - WIDTH, WIDTH do L.note(calls, i, later[3]) end
+    end
+  end
+  return true
+end
+local function wait_given(L, C, need, wait)
+  local ahead, scale, turn = {unpack(L.ahead)}, scales(), 0
+  for _, other in ipairs(L.others) do
+    local service = other[3]
+    if wait then service = min(service, div(other[4] * div(wait, 1000) * 2, 32000)) end
+    if service > 0 then
+      local ratio = other[2] > 0 and div(service * 65536, other[2]) or 0
+      for j = 1, 5 do ahead[j] = ahead[j] + muldiv(other[1][j], ratio, 65536) end
+    end
+  end
+  for j = 1, 5 do
+    if C[j] then turn = max(turn, wait_for(C[j], expected(ahead[j]) * scale[j], need[j] * scale[j])) end
+  end
+  return turn
+end
+
+-- Decisions.
+local function shortage(cost)
+  if R.paused then return 'p' end
+  for i = 1, 4 do
+    if R[i] and not fits(M[i], R[i], cost[i]) then return 'e' end
+  end
+  if SLOTCAP > 0 and total + cost[5] > max(SLOTCAP, cost[5]) then return 'c' end
+end
+local function take_all(cost, slots)
+  for i = 1, 4 do if R[i] then take(M[i], R[i], cost[i]) end end
+  if slots > 0 then
+    local at = S[12] % 64
+    inflight[at] = (inflight[at] or 0) + slots
+    total = total + slots
+  end
+end
+-- Where the call with this print stands: the earliest due of those that look the same.
+local function recognise(flow, print, parked, now)
+  local best, place
+  local wanted = bytes(print)
+  for at, b in ipairs(flow.b) do
+    if not best or b[10] < best then
+      local found = b[11]:find(wanted, 1, true)
+      while found do
+        if found % 3 == 1 then
+          local calls, i = block(b), (found - 1) / 3 * WIDTH
+          if not best or calls[i + 2] < best then best, place = calls[i + 2], {at, i} end
+        end
+        found = b[11]:find(wanted, found + 1, true)
+      end
+    end
+  end
+  if not place then return nil, 0 end
+  if now + 50 >= best or parked or flow.twins >= max(2, div(flow.trust * flow.trust, 16)) then return place, 0 end
+  return nil, 1
+end
+local function cancel(flow, print)
+  local last, place
+  for at, b in ipairs(flow.b) do
+    local calls = block(b)
+    for i = 1, #calls, WIDTH do
+      if calls[i] == print and (not last or calls[i + 1] >= last) then
+        last, place = calls[i + 1], {at, i - 1}
+      end
+    end
+  end
+  if place then cut(flow, place[1], place[2]) end
+end
+local function told_of(wait, o)
+  if wait <= max(o[11], o[12]) then return wait end
+  return max(1, div(less(o[11], div(o[11] * (o[10] % 64), 256)), 1000)) * 1000
+end
+local function admit(o)
+  -- o: 1-4 flow, 5-9 cost, 10 print, 11 longest told, 12 longest parked, 13 parked
+  local cost = {o[5], o[6], o[7], o[8], o[9]}
+  local short = shortage(cost)
+  local nobody = waiting() == 0
+  if nobody and not short then
+    take_all(cost, 1)
+    return {'A', S[2]}
+  end
+  local flow = entry(o[1], o[2], o[3], o[4])
+  if not flow then
+    local told = told_of(INF, o)
+    return {'W', told, told, short or 'o'}
+  end
+  local W, need = weights(flow), {o[5], o[6], o[7], o[8], 1000}
+  local place, twin = recognise(flow, o[10], o[13] == 1, div(S[2], 1000))
+  local carried = amounts(cost)
+  local service = dominant(carried[1], carried[2], carried[3], carried[4])
+  if not place then flow.asked = raised(flow.asked, service) end
+  local C = curves()
+  local L
+  if not short then
+    L = stand(flow, place, need, W, true)
+    if all_kept(L, C, need) then
+      if place then observe(flow, true, cut(flow, place[1], place[2])) end
+      serve(W, flow, service)
+      take_all(cost, 1)
+      return {'A', S[2]}
+    end
+    short = 'o'
+  else
+    L = stand(flow, place, need, W, false)
+  end
+  local calls = place and block(flow.b[place[1]])
+  local broken = place and calls[place[2] + 3] <= ceil(S[2], 1000)
+  local wait = wait_given(L, C, need)
+  if not broken then
+    wait = wait_given(L, C, need, wait)
+    wait = wait_given(L, C, need, wait)
+  end
+  wait = ceil(max(wait, 20000), 1000) * 1000
+  local told = told_of(wait, o)
+  local back, later, bits = ceil(S[2] + told, 1000), min(4294967295, ceil(ceil(less(wait, told), 1000), 500)), 1
+  while bits < 32768 and ceil(later, bits) > 15 do bits = bits * 2 end
+  local entry = {o[10], back, back + min(15, ceil(later, bits)) * bits * 500, twin,
+    carried[1], carried[2], carried[3], carried[4]}
+  if place then
+    entry[4] = calls[place[2] + 4]
+    for i = 1, WIDTH do calls[place[2] + i] = entry[i] end
+    store(flow, place[1])
+  else
+    push(flow, entry)
+  end
+  return {'W', wait, told, short}
+end
+local function charge(o)
+  if waiting() > 0 then
+    local flow = entry(o[1], o[2], o[3], o[4])
+    if flow then
+      local carried = amounts{o[5], o[6], o[7], o[8]}
+      serve(weights(flow), flow, dominant(carried[1], carried[2], carried[3], carried[4]))
+    end
+  end
+  take_all({o[5], o[6], o[7], o[8]}, min(1, o[9]))
+  return {'A', S[2]}
+end
+local function settle(o)
+  -- 1-4 flow, 5-9 reserved, 10 taken at, 11 how (1 used, 0 unused), 12-15 used
+  local taken = min(o[10], S[2])
+  local done = {'S', 0, 0, 0, 0, 0, 0, 0, 0, 0}
+  if S[2] - taken >= TTL then
+    done[2] = 1
+    return done
+  end
+  if o[9] > 0 then ended(taken, S[2], o[11] == 1) end
+  for i = 1, 4 do
+    if R[i] then
+      local reserved, used = o[4 + i], o[11 + i]
+      if reserved > used then done[2 + i] = give(M[i], R[i], div(taken, SLOT), reserved - used) end
+      if used > reserved then
+        take(M[i], R[i], used - reserved)
+        done[6 + i] = used - reserved
+      end
+    end
+  end
+  set_price({P[1] > 0 and P[1] or nil, P[2] > 0 and P[2] or nil, P[3] > 0 and P[3] or nil, P[4] > 0 and P[4] or nil}, 0)
+  local a, b = amounts{0, o[6], o[7], o[8]}, amounts{0, o[13], o[14], o[15]}
+  local reserved, used = dominant(a[1], a[2], a[3], a[4]), dominant(b[1], b[2], b[3], b[4])
+  S[7] = S[7] - ceil(S[7], 128) + reserved
+  S[8] = S[8] - ceil(S[8], 128) + used
+  local flow = find(o[1], o[2])
+  if flow and waiting() > 0 then
+    local W, more, fewer = weights(flow), less(used, reserved), less(reserved, used)
+    flow.received = less(raised(flow.received, more), raised(0, fewer))
+    local fin = less(flow.fin + (more > 0 and virtual(W, flow, more) or 0), fewer > 0 and virtual(W, flow, fewer) or 0)
+    flow.fin = min(max(fin, less(S[5], 2 ^ 38)), S[5] + 2 ^ 40 - 2 ^ 38 - 1)
+    touch(flow)
+  end
+  set_price(R.limits, mean())
+  return done
+end
+-- Takes back a decision of which nobody heard; should it still be on its way, it will find the marker.
+local function undo(o, done)
+  local taken = done and done:match('^A,(%d+)')
+  if taken then
+    o[10], o[11], o[12], o[13], o[14], o[15] = tonumber(taken), 0, 0, 0, 0, 0
+    settle(o)
+  elseif done and done:sub(1, 1) == 'W' then
+    local flow = find(o[1], o[2])
+    if flow then cancel(flow, o[10]) end
+  end
+  return {'S'}
+end
+local function adopt(o)
+  -- 1 resource, 2 remaining, 3 reset (negative: not told)
+  local m, r = M[o[1]], R[o[1]]
+  if r then
+    local there = STRICT and window(m, r) or less(r.limit, div(m.missing, PERIOD))
+    local excess = less(there, o[2])
+    if o[3] < 0 or o[3] >= 6e7 then
+      take(m, r, excess)
+    elseif excess > 0 then
+      if r.unpaced then
+        m.missing = m.missing + min(excess * PERIOD, r.rate * o[3])
+      else
+        m.missing = max(m.missing, less(r.capacity, o[2] * PERIOD))
+      end
+      add(m, div(S[2] + o[3] + SLOT - 1, SLOT) - SLOTS, excess)
+    end
+  end
+  return {'S'}
+end
+local function hex(bytes)
+  return (bytes:gsub('.', function(char) return fmt('%02x', char:byte()) end))
+end
+local function learn(text)
+  local old, new = text:match('^(%x*),(%x*)$')
+  local present = hex(S[14])
+  if old ~= present then return {'U', 0, present} end
+  S[14] = new:gsub('%x%x', function(pair) return string.char(tonumber(pair, 16)) end)
+  load_upstream(S[14])
+  return {'U', 1, new}
+end
+-- Of each resource what is left and when all of it is; calls in flight, calls waiting, scale, pause, Jain's index.
+local function standings()
+  if stepped then R = rules(S[2]) else step() end
+  local out = {'T', S[2]}
+  for i = 1, 4 do
+    if R[i] then
+      local m, r = M[i], R[i]
+      local bucket = div(less(r.capacity, m.missing), PERIOD)
+      local paused, reset = R.paused and R.paused - S[2] or 0, ceil(m.missing, r.rate)
+      if STRICT then
+        bucket = min(bucket, window(m, r))
+        if m.used > 0 then
+          local leaves = 0
+          for slot = m.head, m.head - SLOTS + 1, -1 do
+            if held(m, slot) > 0 then
+              leaves = less((slot + SLOTS) * SLOT, S[2])
+              break
+            end
+          end
+          reset = r.unpaced and m.missing <= r.limit * PERIOD and leaves or max(reset, leaves)
+        end
+      end
+      insert(out, paused > 0 and 0 or bucket)
+      insert(out, max(reset, paused))
+    else
+      insert(out, 0)
+      insert(out, 0)
+    end
+  end
+  insert(out, less(SLOTCAP, total))
+  insert(out, total > 0 and mean() or 0)
+  insert(out, total)
+  insert(out, waiting())
+  insert(out, scale(S[2]))
+  insert(out, R.paused and R.paused - S[2] or 0)
+  local W, due, had = weights(), {}, 0
+  local entitled, sum, squares, count = 0, 0, 0, 0
+  for _, flow in ipairs(F) do
+    if flow.n > 0 then
+      due[flow] = muldiv(flow.cw * flow.tw, 1000000, over(W, flow))
+      entitled, had, count = entitled + due[flow], had + flow.received, count + 1
+    end
+  end
+  for flow, part in pairs(due) do
+    local got = had > 0 and div(flow.received * 1000, had) or 0
+    local ratio = min(1000000, div(got * 1000, max(1, div(part * 1000, entitled))))
+    sum, squares = sum + ratio, squares + ratio * ratio
+  end
+  insert(out, count > 1 and squares > 0 and min(1000, div(sum * sum * 1000, count * squares)) or 1000)
+  insert(out, hex(S[14]))
+  return out
+end
+local function save()
+  for i = 1, 4 do
+    local m, at = M[i], 14 + 3 * i
+    S[at], S[at + 1], S[at + 2] = m.missing, m.head, m.used
+    if m.changed and m.used > 0 then call('HSET', KS, m.name, struct.pack(RING, unpack(m.ring))) end
+  end
+  S[15] = {}
+  for at, count in pairs(inflight) do
+    insert(S[15], at)
+    insert(S[15], count)
+  end
+  for key, flow in pairs(dirty) do
+    flow.key = nil
+    call('HSET', KF, key, pack(flow))
+    flow.key = key
+  end
+  if fresh or S[2] - S[29] > 1e7 then
+    S[29] = S[2]
+    for _, key in ipairs{KS, KF, KB} do call('PEXPIRE', key, fmt('%.0f', div(TTL, 1000) + 120000)) end
+  end
+  call('HSET', KS, 's', pack(S))
+end
+
+local unwell = load()
+if unwell then return unwell end
+for i = 1, 4 do M[i].name = i end
+local answers = {}
+for index = 3, #ARGV do
+  local kind, o = ARGV[index]:sub(1, 1), ARGV[index]:sub(2)
+  local marker = KEYS[index + 1]
+  local done = marker and kind ~= 'h' and call('GET', marker)
+  -- A charge follows a decision that was lost on its way: what that one took is not taken again.
+  if not done or kind == 'z' or kind == 'c' and done:sub(1, 1) ~= 'A' then
+    step()
+    if kind == 'u' then
+      done = learn(o)
+    elseif kind == 'h' then
+      call('ZADD', marker, S[2], o)
+      call('ZREMRANGEBYSCORE', marker, '-inf', S[2] - 1e7)
+      call('PEXPIRE', marker, 60000)
+      done = {'H', call('ZCARD', marker)}
+    else
+      o = numbers(o)
+      if kind == 'a' then
+        done = admit(o)
+      elseif kind == 's' then
+        done = settle(o)
+      elseif kind == 'r' then
+        done = adopt(o)
+      elseif kind == 'z' then
+        done = undo(o, done)
+      else
+        local flow = (kind == 'x' or done) and find(o[1], o[2])
+        if flow then cancel(flow, o[10]) end
+        done = kind == 'c' and charge(o) or {'S'}
+      end
+    end
+    done = line(done)
+    if marker and kind ~= 'h' then call('SET', marker, done, 'PX', 120000) end
+  end
+  insert(answers, done)
+end
+insert(answers, line(standings()))
+save()
+return table.concat(answers, ';')

@@ -1,0 +1,386 @@
+//! The fleet's ledgers as one worker sees them: what is to be asked and posted, what was answered. No host calls.
+//!
+//! A decision is asked for by the call that needs it. Everything else (settlements, charges, lessons) is *posted*: it
+//! waits here for the next tick and goes out in batches, again and again until the store has taken it. Each operation
+//! has a marker, so that one which arrives twice, or after its answer was given up, takes nothing twice.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::gatekeeper::{Lesson, OwedCharge};
+use crate::config::{Config, Learn};
+use crate::fleet::webdis::{self, Reply};
+use crate::fleet::wire::{self, Answer, Glance, Operation, hex, unhex};
+use crate::gate::{Ask, Policy, Reservation, Settlement, Standings};
+use crate::observe::{Anomaly, Recorder};
+use crate::units::{Span, Timestamp};
+use crate::upstream::{LimitHints, UpstreamState};
+
+/// Most posts that may wait.
+const MOST_POSTS: usize = 4_096;
+/// Tries of one post: one that the store never takes must not hold up the others for ever.
+const MOST_TRIES: u8 = 8;
+/// Operations in one request.
+const BATCH: usize = 24;
+/// A charge that could not be posted for so long has left every window.
+const STALE: Span = Span::from_secs(60);
+/// Marker of the heartbeats.
+const BEAT: &str = "n";
+
+/// Something for the store that nobody waits for.
+#[derive(Clone, Debug)]
+pub struct Post {
+    pool: usize,
+    marker: String,
+    operation: String,
+    after: After,
+    /// How often it was sent in vain, each time to a store that had just been well.
+    tries: u8,
+}
+
+/// What is to be done when the store has taken a post.
+#[derive(Clone, Debug)]
+enum After {
+    Nothing,
+    /// The reservation of this charge is known.
+    Charged(Rc<RefCell<OwedCharge>>),
+    /// This was learned; when somebody else taught the store meanwhile, it is learned again on top.
+    Learned(Lesson),
+}
+
+/// A request on its way: what was asked, and how to ask it again.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Index of the pool.
+    pub pool: usize,
+    posts: Vec<Post>,
+}
+
+#[derive(Debug, Default)]
+struct View {
+    key: String,
+    glance: Glance,
+    /// When `glance` was taken, on this host's clock.
+    seen: Timestamp,
+    upstream: UpstreamState,
+    beat_due: bool,
+    /// Taken over by the own ledger since the store became unwell.
+    parted: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Fleet {
+    views: Vec<View>,
+    posts: VecDeque<Post>,
+    worker: u64,
+    envoy: u64,
+    count: u64,
+    well: bool,
+    envoys: u64,
+}
+
+impl Fleet {
+    /// The fleet of a configuration; `None` when it has none.
+    pub fn new(config: &Config) -> Option<Self> {
+        let fleet = config.fleet.as_ref()?;
+        let view = |name: &str| View { key: webdis::key(&fleet.prefix, name), ..View::default() };
+        Some(Self {
+            views: config.pools.iter().map(|pool| view(&pool.name)).collect(),
+            posts: VecDeque::new(),
+            worker: 0,
+            envoy: 0,
+            count: 0,
+            well: true,
+            envoys: 1,
+        })
+    }
+
+    /// Gives this worker and its Envoy numbers that nobody else has.
+    pub const fn identify(&mut self, worker: u64, envoy: u64) {
+        self.worker = worker;
+        self.envoy = envoy;
+    }
+
+    /// True before [`Self::identify`].
+    pub const fn is_unknown(&self) -> bool {
+        self.envoy == 0
+    }
+
+    /// True when decisions are asked for; false while the store is known to be unwell.
+    pub const fn is_well(&self) -> bool {
+        self.well && self.envoy != 0
+    }
+
+    /// Envoys that share the store, as far as is known.
+    pub const fn envoys(&self) -> u64 {
+        self.envoys
+    }
+
+    /// A marker that no other operation has.
+    pub fn marker(&mut self) -> String {
+        self.count = self.count.wrapping_add(1);
+        format!("{:x}{:x}", self.worker, self.count)
+    }
+
+    /// A pool as last told.
+    pub fn glance(&self, pool: usize) -> Option<&Glance> {
+        self.views.get(pool).filter(|view| view.seen > Timestamp::EPOCH).map(|view| &view.glance)
+    }
+
+    /// The command that asks for one decision.
+    pub fn decision(&self, load: bool, pool: usize, policy: &Policy, ask: &Ask, marker: &str) -> String {
+        let key = self.views.get(pool).map_or("", |view| view.key.as_str());
+        webdis::command(load, key, &wire::policy(policy), &[(marker, &Operation::Admit(ask).encode())])
+    }
+
+    /// The command of a batch.
+    pub fn batch_command(&self, load: bool, batch: &Batch, policy: &Policy) -> String {
+        let key = self.views.get(batch.pool).map_or("", |view| view.key.as_str());
+        let operations: Vec<(&str, &str)> =
+            batch.posts.iter().map(|post| (post.marker.as_str(), post.operation.as_str())).collect();
+        webdis::command(load, key, &wire::policy(policy), &operations)
+    }
+
+    /// Takes in an answer: its lines without the last one, which says how the pool is.
+    ///
+    /// # Errors
+    /// Why it is no answer; the store is then taken to be unwell until a heartbeat is answered.
+    pub fn hear(
+        &mut self,
+        pool: usize,
+        policy: &Policy,
+        reply: Option<Reply>,
+        now: Timestamp,
+    ) -> Result<Vec<Answer>, Anomaly> {
+        let heard = match reply {
+            None => Err(Anomaly::FleetUnreachable),
+            Some(Reply::Foreign) => Err(Anomaly::FleetForeign),
+            Some(Reply::Refused | Reply::NoScript) => Err(Anomaly::FleetRefused),
+            Some(Reply::Garbled) => Err(Anomaly::FleetGarbled),
+            Some(Reply::Lines(lines)) => self.read(pool, policy, &lines, now).ok_or(Anomaly::FleetGarbled),
+        };
+        self.well = heard.is_ok();
+        heard
+    }
+
+    fn read(
+        &mut self,
+        pool: usize,
+        policy: &Policy,
+        lines: &[String],
+        now: Timestamp,
+    ) -> Option<Vec<Answer>> {
+        let (last, lines) = lines.split_last()?;
+        let answers: Option<Vec<Answer>> = lines.iter().map(|line| Answer::read(line)).collect();
+        let glance = Glance::read(&policy.limits, last)?;
+        let view = self.views.get_mut(pool)?;
+        if glance.upstream != view.glance.upstream {
+            view.upstream = known(&glance.upstream);
+        }
+        (view.glance, view.seen, view.parted) = (glance, now, false);
+        answers
+    }
+
+    /// What the store was last known to hold, and among how many; once in each outage.
+    pub(super) fn left_at_parting(&mut self, pool: usize) -> Option<(Standings, u64)> {
+        let view = self.views.get_mut(pool).filter(|view| view.seen > Timestamp::EPOCH)?;
+        (!core::mem::replace(&mut view.parted, true)).then_some((view.glance.standings, self.envoys))
+    }
+
+    /// Makes the next batches carry a heartbeat.
+    pub fn beat(&mut self) {
+        for view in &mut self.views {
+            view.beat_due = true;
+        }
+    }
+
+    /// Number of posts that wait.
+    pub fn waiting(&self) -> usize {
+        self.posts.len()
+    }
+
+    /// What is to go out next. While the store is unwell nothing but heartbeats does.
+    pub fn next_batch(&mut self, now: Timestamp) -> Option<Batch> {
+        if self.envoy == 0 {
+            return None;
+        }
+        let due = self.views.iter().position(|view| view.beat_due);
+        let first = if self.well { self.posts.front().map(|post| post.pool) } else { None };
+        let pool = due.or(first)?;
+        let mut posts = Vec::new();
+        if let Some(view) = self.views.get_mut(pool).filter(|view| view.beat_due) {
+            view.beat_due = false;
+            let operation = Operation::Beat(self.envoy).encode();
+            posts.push(Post { pool, marker: BEAT.to_owned(), operation, after: After::Nothing, tries: 0 });
+        }
+        while self.well && posts.len() < BATCH && self.posts.front().is_some_and(|post| post.pool == pool) {
+            posts.extend(self.posts.pop_front().filter(|post| !is_stale(post, now)));
+        }
+        (!posts.is_empty()).then_some(Batch { pool, posts })
+    }
+
+    /// A batch was answered, or not.
+    pub fn posted(
+        &mut self,
+        batch: Batch,
+        policy: &Policy,
+        reply: Option<Reply>,
+        now: Timestamp,
+        recorder: &mut dyn Recorder,
+    ) {
+        let pool = batch.pool;
+        match self.hear(pool, policy, reply, now) {
+            Ok(answers) => {
+                for (post, answer) in batch.posts.into_iter().zip(answers) {
+                    self.done(post, answer, now, recorder);
+                }
+            }
+            Err(cause) => {
+                recorder.anomaly(cause);
+                for mut post in batch.posts.into_iter().rev().filter(|post| post.marker != BEAT) {
+                    post.tries = post.tries.saturating_add(1);
+                    if post.tries < MOST_TRIES {
+                        self.posts.push_front(post);
+                    } else {
+                        recorder.anomaly(Anomaly::OwedDropped);
+                    }
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, post: Post, answer: Answer, now: Timestamp, recorder: &mut dyn Recorder) {
+        match (post.after, answer) {
+            (_, Answer::Envoys(count)) => self.envoys = count.max(1),
+            (After::Charged(charge), Answer::Taken(at)) => {
+                let ended = charge.borrow_mut().written_at(at);
+                if let Some((reservation, how)) = ended {
+                    self.settle(post.pool, &reservation, how, recorder);
+                }
+            }
+            (After::Learned(lesson), Answer::Learned(false, present)) => {
+                if let Some(view) = self.views.get_mut(post.pool) {
+                    view.upstream = known(&present);
+                    view.glance.upstream = present;
+                }
+                self.learn(post.pool, lesson, now, recorder);
+            }
+            (_, Answer::Settled(settled)) if settled.late => recorder.anomaly(Anomaly::SettleLate),
+            _ => {}
+        }
+    }
+
+    fn post(
+        &mut self,
+        pool: usize,
+        marker: String,
+        operation: &Operation<'_>,
+        after: After,
+        recorder: &mut dyn Recorder,
+    ) {
+        if self.posts.len() >= MOST_POSTS {
+            self.posts.pop_front();
+            recorder.anomaly(Anomaly::OwedDropped);
+        }
+        self.posts.push_back(Post { pool, marker, operation: operation.encode(), after, tries: 0 });
+    }
+
+    /// Posts a settlement.
+    pub fn settle(
+        &mut self,
+        pool: usize,
+        reservation: &Reservation,
+        how: Settlement,
+        recorder: &mut dyn Recorder,
+    ) {
+        let marker = self.marker();
+        self.post(pool, marker, &Operation::Settle(reservation, how), After::Nothing, recorder);
+    }
+
+    /// Posts a charge, under the marker of the decision that was not heard.
+    pub fn charge(
+        &mut self,
+        pool: usize,
+        marker: Option<String>,
+        charge: &Rc<RefCell<OwedCharge>>,
+        recorder: &mut dyn Recorder,
+    ) {
+        let marker = marker.unwrap_or_else(|| self.marker());
+        let ask = charge.borrow().ask();
+        self.post(pool, marker, &Operation::Charge(&ask), After::Charged(Rc::clone(charge)), recorder);
+    }
+
+    /// Posts that nobody waits for this decision any more.
+    pub fn undo(&mut self, pool: usize, marker: String, ask: &Ask, recorder: &mut dyn Recorder) {
+        self.post(pool, marker, &Operation::Undo(ask), After::Nothing, recorder);
+    }
+
+    /// Posts any other operation.
+    pub fn tell(&mut self, pool: usize, operation: &Operation<'_>, recorder: &mut dyn Recorder) {
+        let marker = self.marker();
+        self.post(pool, marker, operation, After::Nothing, recorder);
+    }
+
+    /// The store's time at `now`, as far as is known.
+    fn time(&self, pool: usize, now: Timestamp) -> Timestamp {
+        self.views.get(pool).map_or(now, |view| view.glance.now.after(now.since(view.seen)))
+    }
+
+    /// Learns what the end of a call teaches.
+    pub fn learn(&mut self, pool: usize, lesson: Lesson, now: Timestamp, recorder: &mut dyn Recorder) {
+        let at = self.time(pool, now);
+        let Some(view) = self.views.get(pool) else { return };
+        let mut state = view.upstream;
+        if lesson.teach(&mut state, at) {
+            self.replace(pool, state, After::Learned(lesson), recorder);
+        }
+    }
+
+    /// Learns what the provider's headers say: lower remainders than the store's, and pauses.
+    pub fn adopt(
+        &mut self,
+        pool: usize,
+        hints: &LimitHints,
+        learn: &Learn,
+        ceiling: Span,
+        now: Timestamp,
+        recorder: &mut dyn Recorder,
+    ) {
+        let at = self.time(pool, now);
+        let Some(view) = self.views.get(pool) else { return };
+        let mut state = view.upstream;
+        let standings = view.glance.standings;
+        for resource in crate::units::Resource::PER_MINUTE {
+            let lower = |remaining: &u64| {
+                standings.get(resource).is_some_and(|standing| *remaining < standing.remaining)
+            };
+            if let Some(remaining) = hints.remaining.get(resource).filter(lower) {
+                self.tell(pool, &Operation::Adopt(resource, remaining, *hints.reset.get(resource)), recorder);
+            }
+        }
+        if state.on_hints(hints, learn, ceiling, at) {
+            self.replace(pool, state, After::Nothing, recorder);
+        }
+    }
+
+    fn replace(&mut self, pool: usize, state: UpstreamState, after: After, recorder: &mut dyn Recorder) {
+        let Some(view) = self.views.get_mut(pool) else { return };
+        let mut bytes = Vec::new();
+        state.encode(&mut bytes);
+        let new = hex(&bytes);
+        let old = core::mem::replace(&mut view.glance.upstream, new.clone());
+        view.upstream = state;
+        let marker = self.marker();
+        self.post(pool, marker, &Operation::Learn(&old, &new), after, recorder);
+    }
+}
+
+fn is_stale(post: &Post, now: Timestamp) -> bool {
+    matches!(&post.after, After::Charged(charge) if charge.borrow().is_stale(now, STALE))
+}
+
+fn known(upstream: &str) -> UpstreamState {
+    unhex(upstream).and_then(|bytes| UpstreamState::decode(&bytes)).unwrap_or_default()
+}

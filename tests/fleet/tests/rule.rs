@@ -1,0 +1,345 @@
+//! The rule of the gate against the script, on a real Redis: the same operations, the same answers.
+//!
+//! `make test-fleet` runs it; `FLEET_OPERATIONS` says how many.
+
+mod support;
+
+use envoy_backpressure::config::{ClassId, Learn};
+use envoy_backpressure::fleet::wire::{self, Answer, Glance, Operation};
+use envoy_backpressure::fleet::{SCRIPT_HASH, script};
+use envoy_backpressure::gate::{
+    Ask, Booking, Decision, Flow, Ledger, Policy, Reservation, Settlement, TenantKey, admit, adopt_remaining,
+    cancel, charge, settle, standings, summary,
+};
+use envoy_backpressure::units::{Cost, Limits, Resource, Span, Timestamp};
+use envoy_backpressure::upstream::{Throttle, ThrottleKind, UpstreamState};
+use support::{Dice, Redis};
+
+const BATCH: usize = 500;
+
+/// One pool in both worlds.
+struct World {
+    dice: Dice,
+    name: String,
+    policy: Policy,
+    ledger: Ledger,
+    now: u64,
+    upstream: String,
+    taken: Vec<Reservation>,
+    booked: Vec<(Ask, Booking, u64)>,
+    flows: u64,
+    /// Milliseconds that pass between two operations, at most.
+    pace: u64,
+    largest: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..4 {
+            dice.next();
+        }
+        let some =
+            |dice: &mut Dice, least: u64, most: u64| dice.one_in(3).then(|| least + dice.below(most - least));
+        let tokens = dice.of(&[8_000, 120_000, 2_000_000, 10_000_000]);
+        let mut limits = Limits {
+            requests: Some(dice.of(&[7, 60, 600, 6_000])),
+            llm_tokens: Some(tokens),
+            input: some(&mut dice, tokens / 2, tokens),
+            output: some(&mut dice, tokens / 4, tokens),
+            concurrency: None,
+        };
+        match dice.below(6) {
+            0 => limits.concurrency = Some(1 + dice.below(30)),
+            1 => limits.requests = None,
+            2 => limits = Limits { requests: limits.requests, ..Limits::default() },
+            _ => {}
+        }
+        let policy = Policy {
+            limits,
+            burst: Span::from_secs(dice.of(&[1, 5, 10, 10, 30, 60])),
+            strict_window: !dice.one_in(3),
+            reservation_ttl: Span::from_secs(dice.of(&[20, 100, 600])),
+        };
+        let now = 1_792_567_680_000_000 + dice.below(1_000_000);
+        Self {
+            name: format!("bp:{{w{seed}}}"),
+            policy,
+            ledger: Ledger::new(Timestamp::from_micros(now)),
+            now,
+            upstream: String::new(),
+            taken: Vec::new(),
+            booked: Vec::new(),
+            flows: dice.of(&[1, 3, 3, 5, 12, 60]),
+            pace: dice.of(&[2, 20, 200, 3_000]),
+            largest: (tokens / dice.of(&[1, 10, 100, 1_000])).max(2),
+            dice,
+        }
+    }
+
+    fn cost(&mut self) -> Cost {
+        let input = 1 + self.dice.below(self.largest / 2);
+        let output = self.dice.below(self.largest / 2);
+        let within = |amount: u64, limit: Option<u64>| limit.map_or(amount, |limit| amount.min(limit));
+        let limits = self.policy.limits;
+        Cost {
+            requests: 1,
+            llm_tokens: within(input + output, limits.llm_tokens),
+            input: within(input, limits.input),
+            output: within(output, limits.output),
+            concurrency: 1,
+        }
+    }
+
+    fn ask(&mut self) -> Ask {
+        let flow = self.dice.below(self.flows);
+        let weight = [4, 2, 1, 1_000, 7][(flow % 5) as usize];
+        let cost = self.cost();
+        Ask {
+            flow: Flow {
+                class: ClassId((flow % 3) as u8),
+                tenant: TenantKey((flow * 977_777_777 % 4_000_000_000) as u32),
+                class_weight: weight,
+                tenant_weight: 1 + (flow % 9) as u32,
+            },
+            cost,
+            fingerprint: self.dice.of(&[3, 50, 1 << 40]).min(self.dice.next()),
+            max_told: Span::from_secs(self.dice.of(&[5, 59, 59, 3_600])),
+            max_park: Span::from_millis(self.dice.of(&[0, 0, 1_000, 90_000])),
+            parked: self.dice.one_in(9),
+        }
+    }
+
+    fn pass(&mut self) {
+        let millis = match self.dice.below(4_000) {
+            0 => 70_000,
+            1 => 700_000,
+            2..20 => 5_000,
+            _ => self.dice.below(self.pace),
+        };
+        self.now += millis * 1_000 + self.dice.below(1_000);
+        if self.dice.one_in(3_000) {
+            self.now -= self.dice.of(&[1_000_000, 60_000_000]);
+        }
+    }
+
+    fn decide(&mut self, ask: Ask) -> (String, String) {
+        let sent = Operation::Admit(&ask).encode();
+        let now = Timestamp::from_micros(self.now);
+        let answer = match admit(&mut self.ledger, &self.policy, &ask, now) {
+            Decision::Admit(reservation) => {
+                self.taken.push(reservation);
+                Answer::Taken(reservation.taken_at)
+            }
+            Decision::Wait(booking, reason) => {
+                let due = self.now + booking.told.as_micros();
+                if booking.told.as_micros() < 1 << 40 && self.booked.len() < 3_000 {
+                    self.booked.push((ask, booking, due));
+                }
+                Answer::Wait { wait: booking.wait, told: booking.told, reason }
+            }
+        };
+        (sent, format!("{answer:?}"))
+    }
+
+    /// Chooses an operation, does it here, and says what is to be sent and answered.
+    fn operate(&mut self) -> (String, String) {
+        self.pass();
+        let now = Timestamp::from_micros(self.now);
+        let nothing = || format!("{:?}", Answer::Settled(envoy_backpressure::gate::Settled::default()));
+        let kind = self.dice.below(100);
+        match kind {
+            // Whoever was told to come back and may.
+            0..35 if !self.booked.is_empty() => {
+                let due = self.booked.iter().position(|(_, _, due)| *due <= self.now);
+                let at = due.unwrap_or_else(|| self.dice.below(self.booked.len() as u64) as usize);
+                if due.is_some() || self.dice.one_in(20) {
+                    let (ask, _, _) = self.booked.swap_remove(at);
+                    if self.dice.one_in(9) {
+                        return self.operate();
+                    }
+                    return self.decide(ask);
+                }
+                let ask = self.ask();
+                self.decide(ask)
+            }
+            65..90 if !self.taken.is_empty() => {
+                let at = self.dice.below(self.taken.len() as u64) as usize;
+                let reservation = self.taken.swap_remove(at);
+                let how = match self.dice.below(5) {
+                    0 => Settlement::Unused,
+                    1 => Settlement::Actual(self.cost()),
+                    _ => {
+                        let part = 1 + self.dice.below(6);
+                        let reserved = reservation.cost;
+                        Settlement::Actual(Cost {
+                            llm_tokens: reserved.llm_tokens * part / 5,
+                            input: reserved.input * part / 5,
+                            output: reserved.output * part / 5,
+                            ..reserved
+                        })
+                    }
+                };
+                let settled = settle(&mut self.ledger, &self.policy, &reservation, how, now);
+                (Operation::Settle(&reservation, how).encode(), format!("{:?}", Answer::Settled(settled)))
+            }
+            90..92 => {
+                let ask = self.ask();
+                let taken = charge(&mut self.ledger, &self.policy, &ask, now);
+                self.taken.push(taken);
+                (Operation::Charge(&ask).encode(), format!("{:?}", Answer::Taken(taken.taken_at)))
+            }
+            92..94 if !self.booked.is_empty() => {
+                let at = self.dice.below(self.booked.len() as u64) as usize;
+                let (_, booking, _) = self.booked.swap_remove(at);
+                cancel(&mut self.ledger, &self.policy, &booking, now);
+                (Operation::Cancel(&booking).encode(), nothing())
+            }
+            94 if self.dice.one_in(20) => {
+                let resource = self.dice.of(&Resource::PER_MINUTE);
+                let remaining = self.dice.below(self.largest);
+                let reset = self.dice.of(&[
+                    None,
+                    Some(Span::from_millis(1_234)),
+                    Some(Span::from_secs(20)),
+                    Some(Span::from_secs(90)),
+                ]);
+                adopt_remaining(&mut self.ledger, &self.policy, resource, remaining, reset, now);
+                (Operation::Adopt(resource, remaining, reset).encode(), nothing())
+            }
+            95 if self.dice.one_in(20) => {
+                // The ledger's time is brought up to the present first, as the script does.
+                cancel(&mut self.ledger, &self.policy, &no_booking(), now);
+                let at = self.ledger.time(now);
+                let learn =
+                    Learn { headers: true, pause_on_429: !self.dice.one_in(3), adapt: self.dice.one_in(2) };
+                if self.dice.one_in(2) {
+                    self.ledger.upstream.on_success(&learn, at.before(Span::from_millis(300)), at);
+                } else {
+                    let throttle = Throttle {
+                        retry_after: self.dice.of(&[
+                            None,
+                            Some(Span::from_millis(1_500)),
+                            Some(Span::from_secs(20)),
+                        ]),
+                        kind: self.dice.of(&[
+                            ThrottleKind::RateLimited,
+                            ThrottleKind::RateLimited,
+                            ThrottleKind::QuotaExhausted,
+                        ]),
+                    };
+                    self.ledger.upstream.on_throttle(&throttle, &learn, Span::from_secs(59), at);
+                }
+                let new = encoded(&self.ledger.upstream);
+                let sent = Operation::Learn(&self.upstream, &new).encode();
+                self.upstream.clone_from(&new);
+                (sent, format!("{:?}", Answer::Learned(true, new)))
+            }
+            _ => {
+                let ask = self.ask();
+                self.decide(ask)
+            }
+        }
+    }
+
+    /// What is told of the pool, in the script's order.
+    fn told(&self) -> String {
+        let now = Timestamp::from_micros(self.now);
+        let standings = standings(&self.ledger, &self.policy, now);
+        let summary = summary(&self.ledger, &self.policy, now, 0);
+        let glance = Glance {
+            now: self.ledger.time(now),
+            standings,
+            in_flight: summary.in_flight,
+            booked: summary.booked,
+            scale_permille: summary.scale_permille,
+            paused: summary.paused.unwrap_or_default(),
+            jain_permille: summary.jain_permille,
+            upstream: self.upstream.clone(),
+        };
+        format!("{glance:?}")
+    }
+}
+
+/// Equal, but for the last digits of a turn more than an hour away: there a queue times microseconds is beyond 2^53.
+fn same(read: &str, wanted: &str) -> bool {
+    let split = |text: &str| -> Option<(u64, String)> {
+        let (before, rest) = text.split_once("wait: Span(")?;
+        let (number, after) = rest.split_once(')')?;
+        Some((number.parse().ok()?, format!("{before}{after}")))
+    };
+    match (split(read), split(wanted)) {
+        (Some((a, rest)), Some((b, other))) if a.min(b) > 3_600_000_000 => {
+            rest == other && a.abs_diff(b) <= a / 10_000_000
+        }
+        _ => read == wanted,
+    }
+}
+
+fn no_booking() -> Booking {
+    let flow = Flow { class: ClassId(255), tenant: TenantKey(0), class_weight: 1, tenant_weight: 1 };
+    Booking { fingerprint: 0, flow, wait: Span::ZERO, told: Span::ZERO }
+}
+
+fn encoded(state: &UpstreamState) -> String {
+    let mut bytes = Vec::new();
+    state.encode(&mut bytes);
+    wire::hex(&bytes)
+}
+
+#[test]
+
+fn the_script_decides_as_the_gate_does() {
+    let most: u64 =
+        std::env::var("FLEET_OPERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(40_000);
+    let first: u64 = std::env::var("FLEET_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let mut redis = Redis::start("rule").expect("redis-server");
+    assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
+    let (mut done, mut waits, mut deepest, mut rounded) = (0_u64, 0_u64, 0, 0_u64);
+    for seed in first.. {
+        let mut world = World::new(seed);
+        let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
+        for _ in 0..4 {
+            let mut commands = Vec::new();
+            let mut expected = Vec::new();
+            for _ in 0..BATCH {
+                let (sent, answer) = world.operate();
+                let mut command = vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), "3".to_owned()];
+                command.extend(keys.iter().cloned());
+                command.extend([world.now.to_string(), wire::policy(&world.policy), sent]);
+                commands.push(command);
+                waits += u64::from(answer.starts_with("Wait"));
+                expected.push(format!("{answer} {}", world.told()));
+            }
+            deepest = deepest
+                .max(summary(&world.ledger, &world.policy, Timestamp::from_micros(world.now), 0).booked);
+            for (index, (got, wanted)) in redis.pipeline(&commands).into_iter().zip(expected).enumerate() {
+                let got = got
+                    .unwrap_or_else(|error| panic!("seed {seed}, {index}: {error}\n{:?}", commands[index]));
+                let read = got.split_once(';').and_then(|(answer, told)| {
+                    let glance = Glance::read(&world.policy.limits, told)?;
+                    Some(format!("{:?} {glance:?}", Answer::read(answer)?))
+                });
+                let read = read.unwrap_or_default();
+                rounded += u64::from(read != wanted);
+                assert!(
+                    same(&read, &wanted),
+                    "\n{read}\n{wanted}\nseed {seed}, operation {index} of a batch: {:?}\n{got}\n{:?}",
+                    commands[index],
+                    world.policy
+                );
+            }
+            done += BATCH as u64;
+        }
+        let _ = redis.command(&["DEL", &keys[0], &keys[1], &keys[2]]);
+        if done >= most {
+            break;
+        }
+    }
+    println!(
+        "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time: all the same"
+    );
+    println!("in {rounded} of them a turn more than an hour away was rounded");
+    assert!(rounded * 1_000 < done, "{rounded} rounded of {done}");
+    assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
+}

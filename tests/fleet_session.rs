@@ -1,0 +1,237 @@
+//! A call of a fleet: asked of the store, decided alone when it is unwell, posted when it is back.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+mod session_support;
+
+use envoy_backpressure::fleet::webdis::Reply;
+use envoy_backpressure::observe::{Anomaly, Decided};
+use envoy_backpressure::session::fleet::Batch;
+use envoy_backpressure::session::{Session, Verdict};
+use session_support::*;
+
+const GLANCE: &str = "T,1792000000000000,59,1000000,9000,1000000,0,0,0,0,0,0,1,0,1000,0,1000";
+
+fn worker() -> Worker {
+    let mut worker = Worker::with(&format!(r#"{{"fleet": {{"cluster": "store"}}, "pools": [{POOL}]}}"#));
+    worker.gate.fleet.as_mut().unwrap().identify(7, 11);
+    worker
+}
+
+fn lines(answer: &str) -> Option<Reply> {
+    Some(Reply::Lines(vec![answer.to_owned(), GLANCE.to_owned()]))
+}
+
+fn heard(worker: &mut Worker, session: &mut Session, reply: Option<Reply>) -> Verdict {
+    worker.step(|env| session.heard(reply, env))
+}
+
+/// The commands that go out at the next tick.
+fn posts(worker: &mut Worker) -> Vec<(Batch, String)> {
+    let mut found = Vec::new();
+    while let Some(batch) = worker.step(|env| env.gate.fleet.as_mut().unwrap().next_batch(env.now)) {
+        let policy = worker.gate.policy(0).unwrap().clone();
+        let command = worker.gate.fleet.as_ref().unwrap().batch_command(false, &batch, &policy);
+        found.push((batch, command));
+    }
+    found
+}
+
+fn posted(worker: &mut Worker, batch: Batch, reply: Option<Reply>) {
+    let policy = worker.gate.policy(0).unwrap().clone();
+    worker.step(|env| env.gate.fleet.as_mut().unwrap().posted(batch, &policy, reply, env.now, env.recorder));
+}
+
+/// The store is well again: a heartbeat was answered.
+fn recover(worker: &mut Worker, envoys: u32) {
+    worker.gate.fleet.as_mut().unwrap().beat();
+    for (batch, command) in posts(worker) {
+        assert!(command.contains("/hb"), "{command}");
+        posted(worker, batch, lines(&format!("H,{envoys}")));
+    }
+}
+
+fn marker_of(command: &str) -> String {
+    command.split(":c:").nth(1).unwrap().split('/').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_call_is_asked_of_the_store_and_settled_there() {
+    let mut worker = worker();
+    let (mut session, verdict) = worker.send(&chat(50));
+    let Verdict::Consult(command) = verdict else { panic!("{verdict:?}") };
+    assert!(command.starts_with("EVALSHA/") && command.contains("/bp:{chat}:s/"), "{command}");
+    let verdict = heard(&mut worker, &mut session, lines("A,1792000000123456"));
+    assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+    worker.answer(&mut session, "200", &usage(5, 20));
+    let posts = posts(&mut worker);
+    assert_eq!(posts.len(), 1);
+    assert!(
+        posts[0].1.contains("/s0,") && posts[0].1.contains(",1792000000123456,1,1,25,"),
+        "{}",
+        posts[0].1
+    );
+    assert!(worker.counts.anomalies.is_empty());
+    assert_eq!(worker.store.value("bp.ledger.chat"), None, "nothing was taken here");
+}
+
+#[test]
+fn a_refusal_of_the_store_is_told_with_its_time() {
+    let mut worker = worker();
+    let (mut session, _) = worker.send(&chat(50));
+    let verdict = heard(&mut worker, &mut session, lines("W,4200000,4200000,o"));
+    let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
+    assert_eq!((answer.status, answer.reason), (429, "over_share"));
+    assert!(answer.headers.contains(&("retry-after-ms", "4200".to_owned())), "{:?}", answer.headers);
+    assert!(posts(&mut worker).is_empty());
+}
+
+#[test]
+fn a_store_that_does_not_answer_leaves_the_call_to_this_envoy_and_is_told_later_once() {
+    let mut worker = worker();
+    recover(&mut worker, 2);
+    let (mut session, verdict) = worker.send(&chat(50));
+    let Verdict::Consult(asked) = verdict else { panic!("{verdict:?}") };
+    let verdict = heard(&mut worker, &mut session, None);
+    assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+    assert_eq!(worker.counts.anomalies, [Anomaly::FleetUnreachable, Anomaly::FleetAlone]);
+    // Who comes next is not made to wait for the timeout again.
+    let (mut second, verdict) = worker.send(&chat(50));
+    assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+    assert_eq!(worker.counts.decided, [Decided::Admitted; 2]);
+    assert!(posts(&mut worker).is_empty(), "nothing goes out while the store is unwell");
+    worker.answer(&mut session, "200", &usage(5, 20));
+    worker.answer(&mut second, "200", &usage(5, 20));
+    recover(&mut worker, 2);
+    let (batch, command) = posts(&mut worker).remove(0);
+    assert!(command.contains("/c0,"), "{command}");
+    assert_eq!(marker_of(&command), marker_of(&asked), "the store knows whether it took this already");
+    posted(
+        &mut worker,
+        batch,
+        Some(Reply::Lines(["A,1792000000000001", "A,1792000000000002", GLANCE].map(str::to_owned).to_vec())),
+    );
+    let settled = posts(&mut worker).remove(0).1;
+    assert!(
+        settled.contains(",1792000000000001,1,") && settled.contains(",1792000000000002,1,"),
+        "{settled}"
+    );
+}
+
+#[test]
+fn alone_an_envoy_allows_its_part_of_what_was_left() {
+    let mut worker = worker();
+    recover(&mut worker, 3);
+    let (mut session, _) = worker.send(&chat(50));
+    heard(&mut worker, &mut session, None);
+    // 59 requests and 9 000 LLM tokens were left to three.
+    let mut passed = 1;
+    while matches!(worker.send(&chat(10 + passed)).1, Verdict::Forward(_)) {
+        passed += 1;
+    }
+    assert_eq!(passed, 19);
+    assert!(worker.counts.anomalies.iter().filter(|cause| **cause == Anomaly::FleetAlone).count() > 19);
+}
+
+#[test]
+fn every_odd_answer_of_the_store_leaves_the_call_to_this_envoy() {
+    for (reply, cause) in [
+        (Reply::Refused, Anomaly::FleetRefused),
+        (Reply::NoScript, Anomaly::FleetRefused),
+        (Reply::Foreign, Anomaly::FleetForeign),
+        (Reply::Garbled, Anomaly::FleetGarbled),
+        (Reply::Lines(Vec::new()), Anomaly::FleetGarbled),
+        (Reply::Lines(vec!["A,1".to_owned()]), Anomaly::FleetGarbled),
+        (Reply::Lines(vec!["A,x".to_owned(), GLANCE.to_owned()]), Anomaly::FleetGarbled),
+        (Reply::Lines(vec!["W,1,1,?".to_owned(), GLANCE.to_owned()]), Anomaly::FleetGarbled),
+        (Reply::Lines(vec!["A,1".to_owned(), "T,1,2".to_owned()]), Anomaly::FleetGarbled),
+    ] {
+        let mut worker = worker();
+        let (mut session, _) = worker.send(&chat(50));
+        let verdict = heard(&mut worker, &mut session, Some(reply.clone()));
+        assert!(matches!(verdict, Verdict::Forward(_)), "{reply:?}");
+        assert_eq!(worker.counts.anomalies, [cause, Anomaly::FleetAlone], "{reply:?}");
+    }
+}
+
+#[test]
+fn a_caller_that_leaves_while_its_decision_is_on_its_way_holds_nothing() {
+    let mut worker = worker();
+    let (mut session, verdict) = worker.send(&chat(50));
+    let Verdict::Consult(asked) = verdict else { panic!("{verdict:?}") };
+    worker.step(|env| session.end(env));
+    let undone = posts(&mut worker).remove(0).1;
+    assert!(undone.contains("/z0,"), "{undone}");
+    assert_eq!(marker_of(&undone), marker_of(&asked));
+}
+
+#[test]
+fn a_script_that_is_not_known_is_sent_under_the_same_marker() {
+    let mut worker = worker();
+    let (mut session, verdict) = worker.send(&chat(50));
+    let Verdict::Consult(asked) = verdict else { panic!("{verdict:?}") };
+    let again = worker.step(|env| session.consult(true, env));
+    let Some(Verdict::Consult(again)) = again else { panic!("{again:?}") };
+    assert!(again.starts_with("EVAL/local"), "{again:.40}");
+    assert_eq!(marker_of(&again), marker_of(&asked));
+}
+
+#[test]
+fn what_the_provider_teaches_is_learned_on_top_of_what_others_taught() {
+    let mut worker = worker();
+    let (mut session, _) = worker.send(&chat(50));
+    heard(&mut worker, &mut session, lines("A,1792000000123456"));
+    worker.answer(&mut session, "429", "");
+    let (batch, command) = posts(&mut worker).remove(0);
+    let taught = command.split("/u,").nth(1).unwrap().split('/').next().unwrap();
+    assert_eq!(taught.len(), 84, "{command}");
+    assert_eq!(worker.counts.throttled, 1);
+    // Somebody else was faster and taught the same moment: there is nothing to add.
+    let settled = "S,0,0,0,0,0,0,0,0,0";
+    let reply = [settled, &format!("U,0,{taught}"), GLANCE].map(str::to_owned).to_vec();
+    let reply = if command.find("/u,") < command.find("/s0,") {
+        vec![reply[1].clone(), reply[0].clone(), reply[2].clone()]
+    } else {
+        reply
+    };
+    posted(&mut worker, batch, Some(Reply::Lines(reply)));
+    assert!(posts(&mut worker).is_empty());
+}
+
+#[test]
+fn bookings_of_an_earlier_outage_hold_nobody_back_in_the_next() {
+    let mut worker = worker();
+    recover(&mut worker, 3);
+    let (mut session, _) = worker.send(&chat(50));
+    heard(&mut worker, &mut session, None);
+    for caller in 0..60 {
+        worker.send(&chat(100 + caller));
+    }
+    assert!(worker.counts.decided.contains(&Decided::Denied));
+    worker.millis += 20_000;
+    recover(&mut worker, 3);
+    let (mut session, _) = worker.send(&chat(51));
+    heard(&mut worker, &mut session, None);
+    assert_eq!(worker.counts.decided.last(), Some(&Decided::Admitted));
+}
+
+#[test]
+fn a_post_that_the_store_never_takes_is_given_up() {
+    let mut worker = worker();
+    let (mut session, _) = worker.send(&chat(50));
+    heard(&mut worker, &mut session, lines("A,1792000000123456"));
+    worker.answer(&mut session, "200", &usage(5, 20));
+    let mut tries = 0;
+    while let Some((batch, _)) = posts(&mut worker).pop() {
+        tries += 1;
+        posted(&mut worker, batch, Some(Reply::Refused));
+        recover(&mut worker, 1);
+    }
+    assert_eq!(tries, 8);
+    assert_eq!(worker.counts.anomalies.last(), Some(&Anomaly::OwedDropped));
+}
