@@ -15,7 +15,7 @@ use envoy_backpressure::session::fleet::Batch;
 use envoy_backpressure::session::{Session, Verdict};
 use session_support::*;
 
-const GLANCE: &str = "T,1792000000000000,59,1000000,9000,1000000,0,0,0,0,0,0,1,0,1000,0,1000";
+const GLANCE: &str = "T,1792000000000000,59,60400000,9000,60400000,0,0,0,0,0,0,1,0,1000,0,1000";
 
 fn worker() -> Worker {
     let mut worker = Worker::with(&format!(r#"{{"fleet": {{"cluster": "store"}}, "pools": [{POOL}]}}"#));

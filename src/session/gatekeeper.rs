@@ -27,6 +27,8 @@ const MAX_OWED: usize = 4_096;
 const STALE: Span = Span::from_secs(60);
 /// Bookings of the own ledger that are this long out of use belong to an earlier outage of the fleet's store.
 const REUNITED: Span = Span::from_secs(5);
+/// Just less than a minute.
+const SOON: Span = Span::from_millis(59_999);
 /// Owed writes tried per tick, so that a tick stays short.
 const OWED_PER_TICK: usize = 32;
 
@@ -346,7 +348,9 @@ impl Gatekeeper {
             for resource in Resource::PER_MINUTE {
                 if let Some(standing) = standings.get(resource) {
                     let remaining = standing.remaining.checked_div(envoys).unwrap_or(0);
-                    adopt_remaining(ledger, policy, resource, remaining, Some(standing.reset), now);
+                    // As what is free again within a minute: else a bucket that paces would begin in debt.
+                    let reset = standing.reset.min(SOON);
+                    adopt_remaining(ledger, policy, resource, remaining, Some(reset), now);
                 }
             }
         });
