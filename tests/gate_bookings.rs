@@ -3,8 +3,10 @@
 mod gate_support;
 
 use envoy_backpressure::config::Learn;
-use envoy_backpressure::gate::{Ask, Decision, WaitReason, admit, cancel, summary};
-use envoy_backpressure::units::Span;
+use envoy_backpressure::gate::{
+    Ask, Decision, Policy, Settlement, WaitReason, admit, cancel, settle, summary,
+};
+use envoy_backpressure::units::{Limits, Span};
 use envoy_backpressure::upstream::{Throttle, ThrottleKind};
 use gate_support::*;
 
@@ -249,4 +251,18 @@ fn small_calls_pass_beside_large_ones_of_their_flow_that_cannot_use_the_room() {
     for print in 100..103 {
         assert_eq!(pool.try_one(print, 10, at(1_000 + print)), None, "call {print}");
     }
+}
+
+#[test]
+fn a_caller_that_passes_a_moment_before_its_time_leaves_no_booking_behind() {
+    let limits = Limits { concurrency: Some(2), ..Limits::default() };
+    let mut pool = Pool::new(Policy { limits, ..policy(None, None, 10, true) });
+    let mut take = |print| admit(&mut pool.ledger, &pool.policy, &ask(print, 1, 1), at(0));
+    let (Decision::Admit(first), Decision::Admit(second)) = (take(1), take(2)) else { panic!() };
+    let told = pool.try_one(3, 1, at(0)).unwrap().as_millis_ceil();
+    for held in [first, second] {
+        settle(&mut pool.ledger, &pool.policy, &held, Settlement::Actual(cost(1)), at(told - 210));
+    }
+    assert_eq!(pool.try_one(3, 1, at(told - 200)), None);
+    assert_eq!(summary(&pool.ledger, &pool.policy, at(told - 200), 10).booked, 0);
 }

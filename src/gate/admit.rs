@@ -29,9 +29,9 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     let pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
     let weights = Weights::new(&ledger.queue, flow);
     let recognised = ledger.queue.recognise(flow, print_of(ask.fingerprint), ask.parked, ledger.last / 1_000);
-    let (place, twin) = match recognised {
-        Recognised::Returning(place) => (Some(place), false),
-        Recognised::New { twin } => (None, twin),
+    let (place, twin, nearly) = match recognised {
+        Recognised::Returning(place) => (Some(place), false, None),
+        Recognised::New { twin, nearly } => (None, twin, nearly),
     };
     let service = pricing.dominant(&amounts_of(&ask.cost, &policy.limits));
     if let (None, Some(state)) = (place, ledger.queue.flows.get_mut(flow)) {
@@ -44,7 +44,7 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     let curves = ledger.curves(&rules);
     let reason = match shortage {
         None if line.all_kept(ledger, &curves) => {
-            if let Some(place) = place {
+            if let Some(place) = place.or(nearly) {
                 ledger.queue.redeem(place);
             }
             ledger.queue.serve(&weights, flow, service);

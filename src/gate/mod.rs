@@ -13,6 +13,7 @@ mod codec;
 mod codec_queue;
 mod compact;
 mod curve;
+mod flow_state;
 mod horizon;
 pub mod ledger;
 mod line;

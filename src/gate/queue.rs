@@ -3,14 +3,15 @@
 //! The calls of a flow stand in the order in which they came. Their virtual finish tags are not stored: a call's tag
 //! is its flow's finish plus the discounted cost of the flow's calls up to and including it, over the flow's weight.
 
-use crate::config::ClassId;
 use crate::units::{Cost, Limits, Resource};
 
+use super::Flow;
 use super::calls::{Call, Calls};
 use super::codec_queue::{CALL_BYTES, FLOW_BYTES};
 use super::compact::{pack, unpack};
+pub(crate) use super::flow_state::{ALL_RETURN, FlowState, STEP};
+use super::flow_state::{FIRST_TRUST, raised};
 use super::weight::Weights;
-use super::{Flow, TenantKey};
 
 /// Calls kept one by one.
 pub(crate) const MAX_CALLS: usize = 4_096;
@@ -21,22 +22,15 @@ pub(crate) const GRACE_MS: u64 = 3_000;
 /// A call this much before its time is still taken for the one that was told to come, in milliseconds. No more: where
 /// many send the same body, one of them is always nearly due.
 const EARLY_MS: u64 = 50;
-/// The whole of a return rate.
-pub(crate) const ALL_RETURN: u16 = 1 << 15;
-/// Even of callers of whom none returned lately, some count: else their flow could never promise anything.
-const LEAST_RETURN: u16 = ALL_RETURN / 40;
-/// One observation in this many makes up the return rate: few, so that a crowd that gave up holds little for long.
-const OBSERVATIONS: u16 = 10;
+/// One that passes this much before the time of a look-alike is taken for it after all: else its booking would hold room for
+/// nobody. Should it have been another caller, that one comes when there is room anyway.
+const NEARLY_MS: u64 = 250;
 /// Milliseconds between two decays of what a flow asked for and received.
 const DECAY_MS: u64 = 2_000;
 /// A decay takes one part in this many (as a shift), so both sums look back over 16 decays, 32 s.
 const DECAY_SHIFT: u32 = 4;
 /// Time over which [`FlowState::asked`] and [`FlowState::received`] look back, in microseconds.
 pub(crate) const MEMORY: u64 = 32_000_000;
-/// Microseconds per step of those sums.
-pub(crate) const STEP: u64 = 16;
-/// Largest value of those sums.
-const MOST: u32 = (1 << 24) - 1;
 /// How far a flow's finish may be below virtual time (refunds lower it) and above it: what the codec can say.
 pub(crate) const MOST_BEHIND: u64 = 1 << 38;
 const MOST_AHEAD: u64 = (1 << 40) - MOST_BEHIND - 1;
@@ -46,92 +40,6 @@ const REBASE: u64 = 1 << 45;
 const MOST_OF_A_FLOW: u16 = (1 << 12) - 1;
 /// Encoded bytes of flows and calls together at most: with the four rings of the window a ledger stays within 64 KiB.
 const MAX_BYTES: usize = 62_800;
-/// Trust in look-alikes before anything is known of them.
-const FIRST_TRUST: u8 = 64;
-
-/// One (class, tenant) pair that waits, or lately did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlowState {
-    pub(crate) class: u8,
-    pub(crate) tenant: u32,
-    pub(crate) class_weight: u16,
-    pub(crate) tenant_weight: u16,
-    /// Service received over weight, in virtual time.
-    pub(crate) finish: u64,
-    /// Share of its refused calls that come back, of [`ALL_RETURN`].
-    pub(crate) return_rate: u16,
-    /// How far look-alikes of waiting calls are taken for other callers, 0 to 255: falls when they do not come back.
-    pub(crate) trust: u8,
-    /// Calls it has in the queue.
-    pub(crate) waiting: u16,
-    /// What its new calls lately asked for, in steps of [`STEP`] microseconds of the limit, decaying.
-    pub(crate) asked: u32,
-    /// What it lately received, likewise.
-    pub(crate) received: u32,
-}
-
-impl FlowState {
-    pub(crate) const fn key(&self) -> (u8, u32) {
-        (self.class, self.tenant)
-    }
-
-    fn new(flow: &Flow, finish: u64) -> Self {
-        Self {
-            class: flow.class.0,
-            tenant: flow.tenant.0,
-            finish,
-            return_rate: ALL_RETURN,
-            trust: FIRST_TRUST,
-            ..Self::default()
-        }
-    }
-
-    /// Takes over the weights of the present configuration.
-    fn reweigh(&mut self, flow: &Flow) {
-        self.class_weight = u16::try_from(flow.class_weight.clamp(1, 1_000)).unwrap_or(1);
-        self.tenant_weight = u16::try_from(flow.tenant_weight.clamp(1, 1_000)).unwrap_or(1);
-    }
-
-    pub(crate) fn flow(&self) -> Flow {
-        Flow {
-            class: ClassId(self.class),
-            tenant: TenantKey(self.tenant),
-            class_weight: self.class_weight.into(),
-            tenant_weight: self.tenant_weight.into(),
-        }
-    }
-
-    /// A new call asked for `service` microseconds of the limit.
-    pub(crate) fn ask(&mut self, service: u64) {
-        self.asked = raised(self.asked, service);
-    }
-
-    fn returned(&mut self, twin: bool) {
-        let missing = ALL_RETURN.saturating_sub(self.return_rate);
-        self.return_rate = self.return_rate.saturating_add(missing.div_ceil(OBSERVATIONS)).min(ALL_RETURN);
-        if twin {
-            self.trust = self.trust.saturating_add(u8::MAX.saturating_sub(self.trust).div_ceil(16));
-        }
-    }
-
-    fn abandoned(&mut self, twin: bool) {
-        self.return_rate = self.return_rate.saturating_sub(self.return_rate / OBSERVATIONS).max(LEAST_RETURN);
-        if twin {
-            self.trust = self.trust.saturating_sub(self.trust.div_ceil(8));
-        }
-    }
-
-    /// Look-alikes that are booked as calls of their own.
-    fn most_twins(&self) -> usize {
-        let trust = usize::from(self.trust);
-        (trust.saturating_mul(trust) / 16).max(2)
-    }
-}
-
-fn raised(sum: u32, service: u64) -> u32 {
-    sum.saturating_add(u32::try_from(service.div_ceil(STEP)).unwrap_or(MOST)).min(MOST)
-}
-
 /// Amounts of the per-minute resources that are limited, as a waiting call carries them.
 pub(crate) fn amounts_of(cost: &Cost, limits: &Limits) -> [u32; 4] {
     let rounded = |amount: u64| unpack(pack(u32::try_from(amount).unwrap_or(u32::MAX)));
@@ -167,8 +75,9 @@ pub(crate) struct Place {
 pub(crate) enum Recognised {
     /// It was told to come back.
     Returning(Place),
-    /// Nobody knows it; `twin` when one that looks the same waits.
-    New { twin: bool },
+    /// Nobody knows it. `twin`: one that looks the same waits; `nearly`: it is the one that will be due in a moment, should
+    /// this call pass.
+    New { twin: bool, nearly: Option<Place> },
 }
 
 impl Queue {
@@ -253,13 +162,14 @@ impl Queue {
                 earliest = earliest.filter(|(back, _)| *back <= call.back).or(Some((call.back, index)));
             }
         }
-        let Some((back, index)) = earliest else { return Recognised::New { twin: false } };
-        let expected = now.saturating_add(EARLY_MS) >= back;
+        let Some((back, index)) = earliest else { return Recognised::New { twin: false, nearly: None } };
+        let place = Place { flow, call: start.saturating_add(index) };
+        let due_within = |millis: u64| now.saturating_add(millis) >= back;
         let most = self.flows.get(flow).map_or(0, FlowState::most_twins);
-        if expected || parked || twins >= most {
-            Recognised::Returning(Place { flow, call: start.saturating_add(index) })
+        if due_within(EARLY_MS) || parked || twins >= most {
+            Recognised::Returning(place)
         } else {
-            Recognised::New { twin: true }
+            Recognised::New { twin: true, nearly: due_within(NEARLY_MS).then_some(place) }
         }
     }
 
