@@ -58,7 +58,10 @@ fn coming_early_costs_the_others_no_wait() {
 
 #[test]
 fn bookings_that_nobody_redeems_cost_the_others_no_wait() {
-    unchanged("never returns", |group| group.never_return = 1.0);
+    unchanged("never returns", |group| {
+        group.arrival = Arrival::Open { per_second: 5.0 };
+        group.never_return = 1.0;
+    });
 }
 
 #[test]

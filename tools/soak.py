@@ -104,7 +104,8 @@ def main():
                 "calls": total["calls"], "admitted": int(admitted), "settled_of_admitted": (admitted - in_flight) / max(admitted, 1),
                 "refused": total["gate_denied"], "failed_open": int(gate.metric("requests", decision="failed_open")),
                 "anomalies": anomalies, "reloads": reloads,
-                "memory_mb": {"first": round(memory[0], 1), "middle": round(middle, 1), "last": round(last, 1), "ratio": round(last / middle, 4)},
+                "memory_mb": {"first": round(memory[0], 1), "middle": round(middle, 1), "last": round(last, 1), "ratio": round(last / middle, 4),
+                              "series": [round(value) for value in memory[::max(len(memory) // 20, 1)]]},
             }, indent=1))
             problems = [
                 name for name, wrong in [
