@@ -155,7 +155,7 @@ impl World {
                 let (input, output) = (choices.number() % 3_000, choices.number() % 3_000);
                 let body = format!(r#"{{"usage":{{"prompt_tokens":{input},"completion_tokens":{output}}}}}"#);
                 self.calls[index].session.response_body(body.as_bytes());
-                self.calls[index].session.response_complete();
+                self.calls[index].session.response_complete(None);
                 self.end(index);
             }
             11 => {
