@@ -225,6 +225,7 @@ impl World {
                     call.admitted = Some((self.millis, field["reserved"].as_u64().unwrap_or(0)));
                 }
             }
+            Verdict::Consult(_) => panic!("no fleet is configured"),
             Verdict::Park { due } => {
                 assert!(*due > Timestamp::from_millis(self.millis), "parked for the past")
             }
