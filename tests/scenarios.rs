@@ -122,7 +122,9 @@ fn play(scenario: &Scenario, mut provider: Provider) -> Counted {
                         let told = answer.headers.iter().find(|(name, _)| *name == "retry-after-ms").unwrap();
                         push(&mut events, &mut what, at + told.1.parse::<u64>().unwrap(), Due::Try(caller));
                     }
-                    Verdict::Park { .. } => panic!("nothing is parked here"),
+                    Verdict::Park { .. } | Verdict::Consult(_) => {
+                        panic!("nothing waits inside, and no fleet is asked")
+                    }
                 }
             }
             Due::End(caller, accepted) => {
