@@ -204,7 +204,7 @@ fn what_the_provider_teaches_is_learned_on_top_of_what_others_taught() {
 }
 
 #[test]
-fn bookings_of_an_earlier_outage_hold_nobody_back_in_the_next() {
+fn an_earlier_outage_holds_nobody_back_in_the_next() {
     let mut worker = worker();
     recover(&mut worker, 3);
     let (mut session, _) = worker.send(&chat(50));

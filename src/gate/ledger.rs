@@ -106,10 +106,13 @@ impl Ledger {
         }
     }
 
-    /// Forgets who waits when nobody has asked for `span`: whoever was told to come did so elsewhere.
-    pub fn forget_waiting(&mut self, now: Timestamp, span: Span) {
+    /// Begins anew unless the ledger was used within `span`: what it counted and promised then is counted, or was
+    /// promised, elsewhere. Calls in progress stay, and so does what was learned of the provider.
+    pub fn leave_behind(&mut self, now: Timestamp, span: Span) {
         if self.time(now).as_micros().saturating_sub(self.last) > span.as_micros() {
             self.queue.forget();
+            let head = slot_of(self.last);
+            self.meters.iter_mut().for_each(|meter| meter.reset_to(head));
         }
     }
 

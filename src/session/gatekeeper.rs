@@ -25,7 +25,7 @@ const MAX_OWED: usize = 4_096;
 /// What passed longer ago than this is not charged any more: it has left every window and every bucket has refilled.
 /// Charging it now would punish callers for a fault of the store that is over.
 const STALE: Span = Span::from_secs(60);
-/// Bookings of the own ledger that are this long out of use belong to an earlier outage of the fleet's store.
+/// An own ledger that was out of use for this long is left from an earlier outage of the fleet's store.
 const REUNITED: Span = Span::from_secs(5);
 /// Just less than a minute.
 const SOON: Span = Span::from_millis(59_999);
@@ -344,7 +344,8 @@ impl Gatekeeper {
             return;
         };
         let _ = self.with_ledger(store, pool, now, |ledger, policy| {
-            ledger.forget_waiting(now, REUNITED);
+            // What it admitted in an earlier outage was posted since, so the fleet's figures hold it.
+            ledger.leave_behind(now, REUNITED);
             for resource in Resource::PER_MINUTE {
                 if let Some(standing) = standings.get(resource) {
                     let remaining = standing.remaining.checked_div(envoys).unwrap_or(0);
