@@ -72,7 +72,7 @@ local function load()
       return 'corrupt'
     end
     local slot = div(moment, SLOT)
-    state = {1, moment, 0, 6e7, 0, 0, 0, 0, 1e6, 0, 0, 0, 0, '', {}, '', 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, slot, 0, 0}
+    state = {1, moment, 0, 6e7, 0, 0, 0, 0, 1e6, 0, 0, 0, 0, '', {}, '', 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, {0, 0, 0, 0}}
     fresh = true
   end
   if state[1] ~= 1 then return 'newer' end
@@ -80,7 +80,7 @@ local function load()
   M, F, dirty, total = {}, {}, {}, 0
   for i = 1, 4 do
     local at = 14 + 3 * i
-    M[i] = {missing = S[at], head = S[at + 1], used = S[at + 2]}
+    M[i] = {missing = S[at], head = S[at + 1], used = S[at + 2], from = S[30][i]}
   end
   inflight = {}
   for i = 1, #S[15], 2 do
@@ -153,18 +153,34 @@ local function window(m, r) return less(r.limit, m.used) end
 local function hold(m, r)
   m.missing = max(m.missing, less(r.capacity, window(m, r) * PERIOD + r.lump))
 end
+-- A provider's bucket stays full until the first call reaches it: ours begins to refill so much later.
+local LATE = 50000
+local function refill(m, r, from, to)
+  if m.missing > 0 then
+    local gained = r.rate * less(to, max(from, m.from))
+    if gained >= m.missing and not r.unpaced then
+      m.from = to - div(gained - m.missing, r.rate) + LATE
+    end
+    m.missing = less(m.missing, gained)
+  end
+  if m.from <= to then m.from = 0 end
+end
+local function restore(m, amount)
+  m.missing = less(m.missing, amount * PERIOD)
+  if m.missing == 0 then m.from = 0 end
+end
 local function advance(m, r, from, to)
   local last = div(to, SLOT)
   if not r then
-    m.missing = 0
+    m.missing, m.from = 0, 0
     return move(m, last)
   end
-  if m.missing == 0 and m.used == 0 then
+  if m.missing == 0 and m.used == 0 and m.from == 0 then
     m.head = max(m.head, last)
     return
   end
   if not STRICT or r.unpaced then
-    m.missing = less(m.missing, r.rate * less(to, from))
+    refill(m, r, from, to)
     local before = m.head
     move(m, last)
     if not STRICT then
@@ -179,14 +195,14 @@ local function advance(m, r, from, to)
     return
   end
   local at = from
-  while div(at, SLOT) < last and (m.missing > 0 or m.used > 0) do
+  while div(at, SLOT) < last and m.used > 0 do
     local edge = (div(at, SLOT) + 1) * SLOT
-    m.missing = less(m.missing, r.rate * (edge - at))
+    refill(m, r, at, edge)
     hold(m, r)
     move(m, div(edge, SLOT))
     at = edge
   end
-  m.missing = less(m.missing, r.rate * less(to, at))
+  refill(m, r, at, to)
   hold(m, r)
   move(m, last)
 end
@@ -195,22 +211,26 @@ local function fits(m, r, amount)
     and (not STRICT or min(amount, r.limit) <= window(m, r))
 end
 local function take(m, r, amount)
+  if m.missing == 0 and amount > 0 and not r.unpaced then
+    local full = less(LATE, less(m.from, S[2]))
+    m.from = full > 0 and S[2] + full or 0
+  end
   m.missing = m.missing + amount * PERIOD
   if STRICT and amount > 0 then add(m, m.head, amount) end
 end
 local function give(m, r, slot, amount)
   if STRICT then
     amount = min(amount, held(m, slot))
-    if amount > 0 then lower(m, slot, amount) end
+    if amount == 0 then return 0 end
+    lower(m, slot, amount)
   else
     if m.head - slot >= SLOTS then return 0 end
     amount = min(amount, div(m.missing, PERIOD))
     for later = slot + 1, m.head do amount = min(amount, held(m, later)) end
-    if amount > 0 then
-      for later = slot + 1, m.head do lower(m, later, amount) end
-    end
+    if amount == 0 then return 0 end
+    for later = slot + 1, m.head do lower(m, later, amount) end
   end
-  m.missing = less(m.missing, amount * PERIOD)
+  restore(m, amount)
   return amount
 end
 
@@ -362,7 +382,7 @@ local function amounts(cost)
 end
 
 -- The queue. The calls of a flow stand in blocks; each block has its sums, so that most are never read.
--- Call: print, back, due, twin, four amounts. Block: id, calls, sum and least and most of the prices, sums of the
+-- Call: print, back, due, mark (1 twin, 2 promise broken), four amounts. Block: id, calls, sum and least and most of the prices, sums of the
 -- amounts, least `back`, all prints as 3 bytes each.
 local WIDTH, BLOCK = 8, 32
 local blocks = {}
@@ -411,7 +431,7 @@ local function waiting()
 end
 local function cut(flow, at, i)
   local calls = block(flow.b[at])
-  local twin = calls[i + 4]
+  local twin = calls[i + 4] % 2
   for _ = 1, WIDTH do remove(calls, i + 1) end
   flow.n, flow.twins = flow.n - 1, flow.twins - twin
   store(flow, at)
@@ -443,7 +463,7 @@ local function push(flow, entry)
   last[2], last[3], last[4], last[5] = last[2] + 1, last[3] + own, min(last[4], own), max(last[5], own)
   for i = 5, 8 do last[i + 1] = last[i + 1] + entry[i] end
   last[10], last[11] = min(last[10], entry[2]), last[11] .. bytes(entry[1])
-  flow.n, flow.twins = flow.n + 1, flow.twins + entry[4]
+  flow.n, flow.twins = flow.n + 1, flow.twins + entry[4] % 2
   call('HSET', KB, last[1], pack(calls))
   touch(flow)
 end
@@ -481,9 +501,9 @@ local function age_queue(now)
           end
         end
         blocks[flow.b[at][1]] = kept
-        for _, twin in ipairs(lost) do
-          flow.n, flow.twins = flow.n - 1, flow.twins - twin
-          observe(flow, false, twin)
+        for _, mark in ipairs(lost) do
+          flow.n, flow.twins = flow.n - 1, flow.twins - mark % 2
+          if mark < 2 then observe(flow, false, mark) end
         end
         store(flow, at)
       end
@@ -587,6 +607,7 @@ local function step()
   if PERIOD ~= S[4] then
     for i = 1, 4 do
       clear(M[i])
+      M[i].from = 0
       M[i].missing = muldivup(M[i].missing, PERIOD / SLOT, S[4] / SLOT)
     end
     S[4] = PERIOD
@@ -640,13 +661,14 @@ end
 local function curve(m, r, now)
   r = {limit = r.limit, rate = r.limit, capacity = r.capacity, unpaced = r.unpaced, lump = r.limit * 2e6}
   if R.paused then
-    local copy = {missing = m.missing, head = m.head, used = m.used, name = m.name}
+    local copy = {missing = m.missing, head = m.head, used = m.used, name = m.name, from = m.from}
     if m.used > 0 then copy.ring = {unpack(ring(m))} end
     m, now = copy, R.paused
     advance(m, r, S[2], now)
     m.missing = max(m.missing, r.capacity)
   end
-  local bucket, freed, rate, lump = r.capacity - m.missing, (r.limit - m.used) * PERIOD, r.rate, r.lump
+  local unborn = m.missing > 0 and less(m.from, now) * r.rate or 0
+  local bucket, freed, rate, lump = r.capacity - m.missing - unborn, (r.limit - m.used) * PERIOD, r.rate, r.lump
   local start = bucket
   if STRICT and m.used == 0 then start = min(bucket, freed) end
   local unpaced = r.unpaced and bucket >= freed
@@ -666,13 +688,13 @@ local function curve(m, r, now)
   return c
 end
 local function begins(c, index) return index > 1 and c.first + (index - 2) * SLOT or 0 end
-local function served(c, wait)
+local function allows(c, wait, all, last)
+  local paced = all - (c.unpaced and last or less(last, c.full))
   wait = served_as(c.o, wait)
-  if not wait then return min(c.start, 0) end
-  if not c.first then return c.start + c.rate * wait end
+  if not wait then return paced <= min(c.start, 0) end
+  if not c.first then return paced <= c.start + c.rate * wait end
   local index = wait >= c.first and min(SLOTS + 1, div(wait - c.first, SLOT) + 2) or 1
-  local paced = c.paced[index] + c.rate * (wait - begins(c, index))
-  return index <= SLOTS and min(paced, c.freed[index]) or paced
+  return paced <= c.paced[index] + c.rate * (wait - begins(c, index)) and (index > SLOTS or all <= c.freed[index])
 end
 local function time_for(c, lacking) return lacking > 0 and ceil(lacking, c.rate) or 0 end
 local function wait_for(c, ahead, own)
@@ -712,7 +734,10 @@ end
 -- Number of the slot of time in which something due then is gathered.
 local function slot_of(due)
   local ahead = less(due, div(S[2], 1000))
-  return ahead < 65536 and div(ahead, 64) or min(1279, div(ahead, 1024) + 960)
+  if ahead < 65536 then return div(ahead, 64), ahead end
+  if ahead < 262144 then return div(ahead, 1024) + 960, ahead end
+  -- What is promised for later holds nothing back yet.
+  return ahead < 4194304 and div(ahead, 16384) + 1200 or INF, ahead
 end
 -- The queue as one call sees it: what stands before it, exactly and as far as it comes back. H gathers by time, whole
 -- blocks only when they are asked for.
@@ -722,13 +747,19 @@ local function stand(flow, place, need, W, horizon)
   local H = L.H
   local function note(calls, i, rate)
     if not horizon then return end
-    local slot = slot_of(calls[i + 3])
+    local slot, ahead = slot_of(calls[i + 3])
+    if slot == INF then return end
+    -- Needs, the largest of each, and from when all of it counts.
     local h = H[slot]
     if not h then
-      h = {0, 0, 0, 0, 0}
+      h = {0, 0, 0, 0, 0, 0, 0, 0, 0, ahead}
       H[slot] = h
     end
-    for j = 1, 4 do h[j] = h[j] + calls[i + 4 + j] * rate end
+    if h[5] == 0 or (ahead < h[10]) == (slot < 1216) then h[10] = ahead end
+    for j = 1, 4 do
+      local amount = calls[i + 4 + j]
+      h[j], h[j + 5] = h[j] + amount * rate, max(h[j + 5], amount)
+    end
     h[5] = h[5] + rate
   end
   L.note = note
@@ -815,13 +846,15 @@ local function all_kept(L, C, need)
     for slot in pairs(H) do if slot < bound then insert(slots, slot) end end
     table.sort(slots)
     for _, slot in ipairs(slots) do
-      local at, h = (slot < 1024 and slot * 64 or (slot - 960) * 1024) * 1000, H[slot]
+      local h = H[slot]
+      local at = h[10] * 1000
       H[slot] = nil
       for j = 1, 5 do
         sums[j] = sums[j] + h[j]
         if C[j] then
           local others = expected(div(j == 5 and sums[j] * 1000 or sums[j], ALL))
-          if (need[j] + others) * scale[j] > served(C[j], at) then return false end
+          local last = min(others, expected(j < 5 and h[j + 5] or 0))
+          if not allows(C[j], at, (need[j] + others) * scale[j], last * scale[j]) then return false end
         end
       end
     end
@@ -882,7 +915,7 @@ local function recognise(flow, print, parked, now)
   end
   if not place then return nil, 0 end
   if now + 50 >= best or parked or flow.twins >= max(2, div(flow.trust * flow.trust, 16)) then return place, 0 end
-  return nil, 1
+  return nil, 1, now + 250 >= best and place or nil
 end
 local function cancel(flow, print)
   local last, place
@@ -915,7 +948,7 @@ local function admit(o)
     return {'W', told, told, short or 'o'}
   end
   local W, need = weights(flow), {o[5], o[6], o[7], o[8], 1000}
-  local place, twin = recognise(flow, o[10], o[13] == 1, div(S[2], 1000))
+  local place, twin, nearly = recognise(flow, o[10], o[13] == 1, div(S[2], 1000))
   local carried = amounts(cost)
   local service = dominant(carried[1], carried[2], carried[3], carried[4])
   if not place then flow.asked = raised(flow.asked, service) end
@@ -924,7 +957,8 @@ local function admit(o)
   if not short then
     L = stand(flow, place, need, W, true)
     if all_kept(L, C, need) then
-      if place then observe(flow, true, cut(flow, place[1], place[2])) end
+      nearly = place or nearly
+      if nearly then observe(flow, true, cut(flow, nearly[1], nearly[2])) end
       serve(W, flow, service)
       take_all(cost, 1)
       return {'A', S[2]}
@@ -944,10 +978,11 @@ local function admit(o)
   local told = told_of(wait, o)
   local back, later, bits = ceil(S[2] + told, 1000), min(4294967295, ceil(ceil(less(wait, told), 1000), 500)), 1
   while bits < 32768 and ceil(later, bits) > 15 do bits = bits * 2 end
-  local entry = {o[10], back, back + min(15, ceil(later, bits)) * bits * 500, twin,
+  local entry = {o[10], back, back + min(15, ceil(later, bits)) * bits * 500, twin + (broken and 2 or 0),
     carried[1], carried[2], carried[3], carried[4]}
   if place then
-    entry[4] = calls[place[2] + 4]
+    local mark = calls[place[2] + 4]
+    entry[4] = mark % 2 + ((broken or mark > 1) and 2 or 0)
     for i = 1, WIDTH do calls[place[2] + i] = entry[i] end
     store(flow, place[1])
   else
@@ -1098,7 +1133,7 @@ end
 local function save()
   for i = 1, 4 do
     local m, at = M[i], 14 + 3 * i
-    S[at], S[at + 1], S[at + 2] = m.missing, m.head, m.used
+    S[at], S[at + 1], S[at + 2], S[30][i] = m.missing, m.head, m.used, m.from
     if m.changed and m.used > 0 then call('HSET', KS, m.name, struct.pack(RING, unpack(m.ring))) end
   end
   S[15] = {}

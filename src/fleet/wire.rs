@@ -230,7 +230,7 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 fn print_of(fingerprint: u64) -> u64 {
-    fingerprint & 0x00ff_ffff
+    fingerprint & 0x007f_ffff
 }
 
 fn number(out: &mut String, value: u64) {
