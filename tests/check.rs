@@ -141,6 +141,18 @@ fn pools_are_explained_in_words() {
     }
 }
 
+#[test]
+fn a_fleet_is_explained_without_its_password() {
+    let text = r#"{"fleet": {"cluster": "the-store", "auth": {"user": "envoy", "password": "hidden"}},
+        "pools": [{"name": "p", "limits": {"requests_per_minute": 60}}]}"#;
+    let words = explain(&parse(text.as_bytes()).unwrap());
+    assert!(
+        words.contains("behind cluster `the-store` with prefix `bp`; a call is held up to 50 ms"),
+        "{words}"
+    );
+    assert!(!words.contains("hidden"), "{words}");
+}
+
 /// Exit status and output of the command, run in the repository's root.
 fn run(arguments: &[&str], input: &str) -> (i32, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_backpressure-check"))

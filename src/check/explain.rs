@@ -34,6 +34,16 @@ pub fn explain(config: &Config) -> String {
         }
     }
     line(&mut out, &format!("No wait above {} is told to a client.", span(config.max_retry_after)));
+    if let Some(fleet) = &config.fleet {
+        let text = format!(
+            "Fleet: each limit is shared with all Envoys that use the store behind cluster `{}` with prefix `{}`; a call \
+             is held up to {} for its answer, then this Envoy decides alone.",
+            fleet.cluster,
+            fleet.prefix,
+            span(fleet.timeout)
+        );
+        line(&mut out, &text);
+    }
     for (index, pool) in config.pools.iter().enumerate() {
         out.push('\n');
         explain_pool(&mut out, config, index, pool);
