@@ -69,18 +69,6 @@ pub enum TransactError {
     Host,
 }
 
-impl TransactError {
-    /// Name in metrics and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Contended => "cas_contended",
-            Self::Corrupt => "state_corrupt",
-            Self::Newer => "state_newer",
-            Self::Host => "state_host_error",
-        }
-    }
-}
-
 /// Reads the ledger under `key` (an empty one when there is none), applies `change`, and writes it back unless
 /// nothing changed; again from a fresh read when somebody else wrote in between, at most `attempts` times. Before these
 /// comes one try on the value last written here, which spares the read where nobody else wrote.

@@ -14,7 +14,7 @@ use crate::config;
 use crate::hash::hash64;
 use crate::observe::status::build::MOST_FLOWS;
 use crate::session::{Plan, Verdict};
-use crate::units::{Resource, Timestamp};
+use crate::units::{Resource, Span, Timestamp};
 
 const ERROR: u32 = 4;
 
@@ -148,6 +148,13 @@ impl RootContext for Root {
                 let digest = hash64(0, &text).to_le_bytes();
                 let line = format!("backpressure: configured, pools: {}", worker.plan.pools.len());
                 worker::log_change("bp.log.configured", &digest, &line);
+                if worker.plan.config.fleet.as_ref().is_some_and(|fleet| fleet.lease > Span::ZERO) {
+                    worker::log_change(
+                        "bp.log.lease",
+                        &[1],
+                        "backpressure: fleet.lease_ms has no effect yet: the store decides each call",
+                    );
+                }
                 self.worker = Some(worker);
                 true
             }
@@ -169,7 +176,7 @@ impl RootContext for Root {
             now >= self.slow_due || self.slow_due.since(now).as_millis_ceil() > u64::from(SLOW_TICK_MILLIS);
         worker.report_parked(now, slow);
         if slow {
-            self.slow_due = now.after(crate::units::Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
+            self.slow_due = now.after(Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
             Self::slow_work(worker, now);
         }
         if worker.plan.config.fleet.is_some() {

@@ -243,27 +243,24 @@ impl Session {
         };
         let ask = self.as_asked(ask, env.now);
         let shadow = self.plan.config.mode == Mode::Shadow;
-        if env.gate.fleet.is_some() {
+        let decided = if env.gate.fleet.is_some() {
             let marker = self.marker.take();
-            return match env.gate.admit_alone(env.store, pool, &ask, marker, shadow, env.now, env.recorder) {
-                Ok((Decision::Admit(_), standings, claim)) => {
-                    (self.claim, self.standings) = (claim, standings);
-                    self.pass(env)
-                }
-                Ok((Decision::Wait(booking, reason), standings, _)) => {
-                    self.standings = standings;
-                    self.refuse(booking, reason, may_park, env)
-                }
-                Err(error) => self.pass_undecided(anomaly_of(&error), env),
-            };
-        }
-        match env.gate.admit(env.store, pool, &ask, shadow, env.now) {
-            Ok((Decision::Admit(reservation), standings)) => {
-                self.claim = Claim::Held(reservation);
-                self.standings = standings;
+            env.gate.admit_alone(env.store, pool, &ask, marker, shadow, env.now, env.recorder)
+        } else {
+            env.gate.admit(env.store, pool, &ask, shadow, env.now).map(|(decision, standings)| {
+                let claim = match decision {
+                    Decision::Admit(reservation) => Claim::Held(reservation),
+                    Decision::Wait(..) => Claim::None,
+                };
+                (decision, standings, claim)
+            })
+        };
+        match decided {
+            Ok((Decision::Admit(_), standings, claim)) => {
+                (self.claim, self.standings) = (claim, standings);
                 self.pass(env)
             }
-            Ok((Decision::Wait(booking, reason), standings)) => {
+            Ok((Decision::Wait(booking, reason), standings, _)) => {
                 self.standings = standings;
                 self.refuse(booking, reason, may_park, env)
             }

@@ -88,6 +88,11 @@ pub struct OwedCharge {
 }
 
 impl OwedCharge {
+    /// A charge that nobody has written yet, for a call that passed at `at`.
+    fn new(ask: &Ask, at: Timestamp) -> Rc<RefCell<Self>> {
+        Rc::new(RefCell::new(Self { ask: *ask, at, written: None, ended: None }))
+    }
+
     /// What is to be charged.
     pub(super) const fn ask(&self) -> Ask {
         self.ask
@@ -292,7 +297,7 @@ impl Gatekeeper {
         now: Timestamp,
         recorder: &mut dyn Recorder,
     ) -> Claim {
-        let charge = Rc::new(RefCell::new(OwedCharge { ask: *ask, at: now, written: None, ended: None }));
+        let charge = OwedCharge::new(ask, now);
         if let Some(fleet) = &mut self.fleet {
             fleet.charge(pool, None, &charge, recorder);
             return Claim::Owed(charge);
@@ -326,8 +331,7 @@ impl Gatekeeper {
         let mut claim = Claim::None;
         if let Some(fleet) = &mut self.fleet {
             if let Some(reservation) = taken {
-                let charge =
-                    Rc::new(RefCell::new(OwedCharge { ask: *ask, at: now, written: None, ended: None }));
+                let charge = OwedCharge::new(ask, now);
                 fleet.charge(pool, marker, &charge, recorder);
                 claim = Claim::Alone(reservation, charge);
             } else if let Some(marker) = marker {

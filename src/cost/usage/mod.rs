@@ -83,17 +83,6 @@ pub enum Anomaly {
     Damaged,
 }
 
-impl Anomaly {
-    /// Name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UsageMissing => "usage_missing",
-            Self::UnreadableEncoding => "unreadable_encoding",
-            Self::Damaged => "damaged_response",
-        }
-    }
-}
-
 /// What a response said, at its end of whatever kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {

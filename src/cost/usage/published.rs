@@ -4,11 +4,10 @@
 //! whether it will come, a stream that is cut publishes nothing, and errors inside a stream are not part of it.
 
 use super::Usage;
+use super::stated::LARGEST;
 
 /// Namespace of the metadata, Envoy's default.
 const NAMESPACE: &str = "envoy.ai.token_usage";
-/// Larger numbers are nonsense: no model reads or writes that much in one call.
-const LARGEST: u64 = 1_000_000_000;
 
 /// Reads the usage through the host's attributes; `None` when none was published or it is all zero.
 pub fn published(read: &mut dyn FnMut(&[&str]) -> Option<Vec<u8>>) -> Option<Usage> {

@@ -58,7 +58,7 @@ impl Field {
 }
 
 /// Larger numbers are nonsense: no model reads or writes that much in one call.
-const LARGEST: u64 = 1_000_000_000;
+pub(super) const LARGEST: u64 = 1_000_000_000;
 
 /// Stated numbers by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
