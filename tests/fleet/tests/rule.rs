@@ -7,10 +7,8 @@ mod support;
 use envoy_backpressure::config::{ClassId, Learn};
 use envoy_backpressure::fleet::wire::{self, Answer, Glance, Operation};
 use envoy_backpressure::fleet::{SCRIPT_HASH, script};
-use envoy_backpressure::gate::{
-    Ask, Booking, Decision, Flow, Ledger, Policy, Reservation, Settlement, TenantKey, admit, adopt_remaining,
-    cancel, charge, settle, standings, summary,
-};
+use envoy_backpressure::gate::{Ask, Booking, Flow, Policy, Reservation, Settlement, TenantKey};
+use envoy_backpressure::testing::fleet_store::{FleetStore, encoded};
 use envoy_backpressure::units::{Cost, Limits, Resource, Span, Timestamp};
 use envoy_backpressure::upstream::{Throttle, ThrottleKind, UpstreamState};
 use support::{Dice, Redis};
@@ -22,9 +20,11 @@ struct World {
     dice: Dice,
     name: String,
     policy: Policy,
-    ledger: Ledger,
+    twin: FleetStore,
     now: u64,
-    upstream: String,
+    upstream: UpstreamState,
+    /// What was sent of it last.
+    known: String,
     taken: Vec<Reservation>,
     booked: Vec<(Ask, Booking, u64)>,
     flows: u64,
@@ -65,9 +65,10 @@ impl World {
         Self {
             name: format!("bp:{{w{seed}}}"),
             policy,
-            ledger: Ledger::new(Timestamp::from_micros(now)),
+            twin: FleetStore::new(),
             now,
-            upstream: String::new(),
+            upstream: UpstreamState::default(),
+            known: String::new(),
             taken: Vec::new(),
             booked: Vec::new(),
             flows: dice.of(&[1, 3, 3, 5, 12, 60]),
@@ -123,30 +124,47 @@ impl World {
         }
     }
 
+    /// Does an operation here and says its answer.
+    fn apply(&mut self, sent: &str) -> (Option<Answer>, String) {
+        let now = Timestamp::from_micros(self.now);
+        let line = self.twin.operate(&self.name, &self.policy, None, sent, now);
+        let answer = Answer::read(&line);
+        let said = answer.as_ref().map_or(line, |answer| format!("{answer:?}"));
+        (answer, said)
+    }
+
     fn decide(&mut self, ask: Ask) -> (String, String) {
         let sent = Operation::Admit(&ask).encode();
-        let now = Timestamp::from_micros(self.now);
-        let answer = match admit(&mut self.ledger, &self.policy, &ask, now) {
-            Decision::Admit(reservation) => {
-                self.taken.push(reservation);
-                Answer::Taken(reservation.taken_at)
+        let (answer, said) = self.apply(&sent);
+        match answer {
+            Some(Answer::Taken(taken_at)) => {
+                self.taken.push(Reservation {
+                    taken_at,
+                    flow: ask.flow,
+                    cost: Cost { concurrency: 1, ..ask.cost },
+                });
             }
-            Decision::Wait(booking, reason) => {
-                let due = self.now + booking.told.as_micros();
-                if booking.told.as_micros() < 1 << 40 && self.booked.len() < 3_000 {
+            Some(Answer::Wait { wait, told, .. }) => {
+                let due = self.now + told.as_micros();
+                if told.as_micros() < 1 << 40 && self.booked.len() < 3_000 {
+                    let booking = Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told };
                     self.booked.push((ask, booking, due));
                 }
-                Answer::Wait { wait: booking.wait, told: booking.told, reason }
             }
-        };
-        (sent, format!("{answer:?}"))
+            _ => {}
+        }
+        (sent, said)
+    }
+
+    fn told_done(&mut self, operation: &Operation<'_>) -> (String, String) {
+        let sent = operation.encode();
+        let said = self.apply(&sent).1;
+        (sent, said)
     }
 
     /// Chooses an operation, does it here, and says what is to be sent and answered.
     fn operate(&mut self) -> (String, String) {
         self.pass();
-        let now = Timestamp::from_micros(self.now);
-        let nothing = || format!("{:?}", Answer::Settled(envoy_backpressure::gate::Settled::default()));
         let kind = self.dice.below(100);
         match kind {
             // Whoever was told to come back and may.
@@ -180,20 +198,22 @@ impl World {
                         })
                     }
                 };
-                let settled = settle(&mut self.ledger, &self.policy, &reservation, how, now);
-                (Operation::Settle(&reservation, how).encode(), format!("{:?}", Answer::Settled(settled)))
+                self.told_done(&Operation::Settle(&reservation, how))
             }
             90..92 => {
                 let ask = self.ask();
-                let taken = charge(&mut self.ledger, &self.policy, &ask, now);
-                self.taken.push(taken);
-                (Operation::Charge(&ask).encode(), format!("{:?}", Answer::Taken(taken.taken_at)))
+                let sent = Operation::Charge(&ask).encode();
+                let (answer, said) = self.apply(&sent);
+                if let Some(Answer::Taken(taken_at)) = answer {
+                    let cost = Cost { concurrency: ask.cost.concurrency.min(1), ..ask.cost };
+                    self.taken.push(Reservation { taken_at, flow: ask.flow, cost });
+                }
+                (sent, said)
             }
             92..94 if !self.booked.is_empty() => {
                 let at = self.dice.below(self.booked.len() as u64) as usize;
                 let (_, booking, _) = self.booked.swap_remove(at);
-                cancel(&mut self.ledger, &self.policy, &booking, now);
-                (Operation::Cancel(&booking).encode(), nothing())
+                self.told_done(&Operation::Cancel(&booking))
             }
             94 if self.dice.one_in(20) => {
                 let resource = self.dice.of(&Resource::PER_MINUTE);
@@ -204,17 +224,14 @@ impl World {
                     Some(Span::from_secs(20)),
                     Some(Span::from_secs(90)),
                 ]);
-                adopt_remaining(&mut self.ledger, &self.policy, resource, remaining, reset, now);
-                (Operation::Adopt(resource, remaining, reset).encode(), nothing())
+                self.told_done(&Operation::Adopt(resource, remaining, reset))
             }
             95 if self.dice.one_in(20) => {
-                // The ledger's time is brought up to the present first, as the script does.
-                cancel(&mut self.ledger, &self.policy, &no_booking(), now);
-                let at = self.ledger.time(now);
+                let at = self.twin.time(&self.name, &self.policy, Timestamp::from_micros(self.now));
                 let learn =
                     Learn { headers: true, pause_on_429: !self.dice.one_in(3), adapt: self.dice.one_in(2) };
                 if self.dice.one_in(2) {
-                    self.ledger.upstream.on_success(&learn, at.before(Span::from_millis(300)), at);
+                    self.upstream.on_success(&learn, at.before(Span::from_millis(300)), at);
                 } else {
                     let throttle = Throttle {
                         retry_after: self.dice.of(&[
@@ -228,12 +245,11 @@ impl World {
                             ThrottleKind::QuotaExhausted,
                         ]),
                     };
-                    self.ledger.upstream.on_throttle(&throttle, &learn, Span::from_secs(59), at);
+                    self.upstream.on_throttle(&throttle, &learn, Span::from_secs(59), at);
                 }
-                let new = encoded(&self.ledger.upstream);
-                let sent = Operation::Learn(&self.upstream, &new).encode();
-                self.upstream.clone_from(&new);
-                (sent, format!("{:?}", Answer::Learned(true, new)))
+                let new = encoded(&self.upstream);
+                let old = core::mem::replace(&mut self.known, new.clone());
+                self.told_done(&Operation::Learn(&old, &new))
             }
             _ => {
                 let ask = self.ask();
@@ -243,21 +259,9 @@ impl World {
     }
 
     /// What is told of the pool, in the script's order.
-    fn told(&self) -> String {
-        let now = Timestamp::from_micros(self.now);
-        let standings = standings(&self.ledger, &self.policy, now);
-        let summary = summary(&self.ledger, &self.policy, now, 0);
-        let glance = Glance {
-            now: self.ledger.time(now),
-            standings,
-            in_flight: summary.in_flight,
-            booked: summary.booked,
-            scale_permille: summary.scale_permille,
-            paused: summary.paused.unwrap_or_default(),
-            jain_permille: summary.jain_permille,
-            upstream: self.upstream.clone(),
-        };
-        format!("{glance:?}")
+    fn told(&mut self) -> String {
+        let line = self.twin.glance(&self.name, &self.policy, Timestamp::from_micros(self.now));
+        format!("{:?}", Glance::read(&self.policy.limits, &line).unwrap_or_default())
     }
 }
 
@@ -274,19 +278,7 @@ fn same(read: &str, wanted: &str) -> bool {
     }
 }
 
-fn no_booking() -> Booking {
-    let flow = Flow { class: ClassId(255), tenant: TenantKey(0), class_weight: 1, tenant_weight: 1 };
-    Booking { fingerprint: 0, flow, wait: Span::ZERO, told: Span::ZERO }
-}
-
-fn encoded(state: &UpstreamState) -> String {
-    let mut bytes = Vec::new();
-    state.encode(&mut bytes);
-    wire::hex(&bytes)
-}
-
 #[test]
-
 fn the_script_decides_as_the_gate_does() {
     let most: u64 =
         std::env::var("FLEET_OPERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(40_000);
@@ -309,8 +301,8 @@ fn the_script_decides_as_the_gate_does() {
                 waits += u64::from(answer.starts_with("Wait"));
                 expected.push(format!("{answer} {}", world.told()));
             }
-            deepest = deepest
-                .max(summary(&world.ledger, &world.policy, Timestamp::from_micros(world.now), 0).booked);
+            let now = Timestamp::from_micros(world.now);
+            deepest = deepest.max(world.twin.booked(&world.name, &world.policy, now));
             for (index, (got, wanted)) in redis.pipeline(&commands).into_iter().zip(expected).enumerate() {
                 let got = got
                     .unwrap_or_else(|error| panic!("seed {seed}, {index}: {error}\n{:?}", commands[index]));
