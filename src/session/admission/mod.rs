@@ -10,19 +10,18 @@ use crate::cost::price;
 use crate::cost::request::{self, BodySeen, RequestFacts};
 use crate::cost::reserve;
 use crate::cost::usage::Usage;
-use crate::fleet;
-use crate::fleet::webdis::Reply;
-use crate::gate::{Ask, Booking, Decision, Reservation, Standings, WaitReason};
+use crate::gate::{Ask, Booking, Decision, Standings};
 use crate::hash;
 use crate::observe::{Anomaly, Decided, LlmTokenKind};
 use crate::pool;
-use crate::reply::{self, Answer};
+use crate::reply::Answer;
 use crate::units::{Cost, Span, Timestamp};
+
+mod consult;
+mod refusal;
 
 /// Body bytes that tell two calls of one flow apart; more would cost time and tell nothing new.
 const FINGERPRINT_BYTES: usize = 16 * 1_024;
-/// A wait shorter than the clock's and the tick's grain is not worth telling.
-const SHORTEST_WAIT: Span = Span::from_millis(1);
 
 /// Keeps fingerprints apart from other uses of the hash.
 const BODY_SEED: u64 = 0x6270_2e62_6f64_7900;
@@ -147,93 +146,9 @@ impl Session {
         }
         self.ask_here(may_park, env)
     }
-
-    /// Asks the fleet's store, where there is one that is well. `again`: it did not know the script.
-    pub fn consult(&mut self, again: bool, env: &mut Env<'_>) -> Option<Verdict> {
-        let (pool, ask) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask))?;
-        let ask = self.as_asked(ask, env.now);
-        let policy = env.gate.policy(pool)?.clone();
-        let fleet = env.gate.fleet.as_mut().filter(|fleet| fleet.is_well())?;
-        let marker = match &self.marker {
-            Some(marker) if again => marker.clone(),
-            _ => fleet.marker(),
-        };
-        let command = fleet.decision(again, pool, &policy, &ask, &marker);
-        self.marker = Some(marker);
-        self.phase = Phase::Asking { since: self.parked_since() };
-        Some(Verdict::Consult(command))
-    }
-
-    /// The call as it is asked for: one that is parked says so.
-    fn as_asked(&self, ask: Ask, now: Timestamp) -> Ask {
-        match self.parked_since() {
-            Some(since) => Ask { parked: true, max_park: since.after(ask.max_park).since(now), ..ask },
-            None => ask,
-        }
-    }
-
-    /// The fleet's store answered, or did not (`None`): then this Envoy decides alone.
-    pub fn heard(&mut self, reply: Option<Reply>, env: &mut Env<'_>) -> Verdict {
-        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
-            return Verdict::Forward(Forward::default());
-        };
-        let shadow = self.plan.config.mode == Mode::Shadow;
-        let policy = env.gate.policy(pool).cloned();
-        let (Some(policy), Some(fleet)) = (policy, env.gate.fleet.as_mut()) else {
-            return self.ask_here(true, env);
-        };
-        let heard = fleet.hear(pool, &policy, reply, env.now).map(|answers| answers.into_iter().next());
-        if let Some(glance) = fleet.glance(pool) {
-            self.standings = glance.standings;
-        }
-        match heard {
-            Ok(Some(fleet::Answer::Taken(taken_at))) => {
-                self.marker = None;
-                let cost = Cost { concurrency: 1, ..ask.cost };
-                self.claim = Claim::Fleet(Reservation { taken_at, flow: ask.flow, cost });
-                self.pass(env)
-            }
-            Ok(Some(fleet::Answer::Wait { wait, told, reason })) => {
-                self.marker = None;
-                let booking = Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told };
-                if shadow {
-                    env.gate.cancel(env.store, pool, booking, env.now, env.recorder);
-                }
-                self.refuse(booking, reason, true, env)
-            }
-            Ok(_) => {
-                env.recorder.anomaly(Anomaly::FleetGarbled);
-                self.ask_here(true, env)
-            }
-            Err(cause) => {
-                env.recorder.anomaly(cause);
-                self.ask_here(true, env)
-            }
-        }
-    }
-
-    /// The call leaves while its decision is asked for.
-    pub(super) fn give_up_asking(&mut self, env: &mut Env<'_>) {
-        let asked = self.priced.as_ref().map(|priced| (priced.pool, priced.ask));
-        if let (Some((pool, ask)), Some(marker), Some(fleet)) =
-            (asked, self.marker.take(), env.gate.fleet.as_mut())
-        {
-            fleet.undo(pool, marker, &ask, env.recorder);
-        }
-    }
-
     fn pass(&mut self, env: &mut Env<'_>) -> Verdict {
         let decided = if self.parked_since().is_some() { Decided::Parked } else { Decided::Admitted };
         self.forward(decided, env)
-    }
-
-    fn refuse(&mut self, booking: Booking, reason: WaitReason, may_park: bool, env: &mut Env<'_>) -> Verdict {
-        if self.plan.config.mode == Mode::Shadow {
-            self.reason = Some(reply::reason_name(reason));
-            env.recorder.refused(self.labels(), reply::reason_name(reason), Some(booking.told));
-            return self.forward(Decided::ShadowDenied, env);
-        }
-        self.wait_for(booking, reason, may_park, env)
     }
 
     /// Decides by this Envoy's own ledger.
@@ -315,80 +230,6 @@ impl Session {
         self.decided = Some(decided);
         env.recorder.decided(self.labels(), decided);
     }
-
-    /// Parks the call when its turn is near enough, else denies it with its booking.
-    fn wait_for(
-        &mut self,
-        booking: Booking,
-        reason: WaitReason,
-        may_park: bool,
-        env: &mut Env<'_>,
-    ) -> Verdict {
-        let since = self.parked_since().unwrap_or(env.now);
-        let due = env.now.after(booking.wait.max(SHORTEST_WAIT));
-        let was_parked = self.parked_since().is_some();
-        let deadline = since.after(self.priced.as_ref().map_or(Span::ZERO, |priced| priced.ask.max_park));
-        self.reason = Some(reply::reason_name(reason));
-        self.waits_for = Some(reason);
-        // One that waits here already stays until its time is up: its turn may come sooner than the ledger foresees,
-        // when a call ends or uses less than was reserved.
-        let due = if was_parked { due.min(deadline) } else { due };
-        let stays = if was_parked { env.now < deadline } else { due <= deadline };
-        if may_park && stays {
-            self.booking = Some(booking);
-            self.phase = Phase::Parked { since, due };
-            return Verdict::Park { due };
-        }
-        self.deny(booking, reason, env)
-    }
-
-    /// Denies a call that would have been parked, for example because too many are.
-    pub fn deny_instead_of_park(&mut self, env: &mut Env<'_>) -> Verdict {
-        let Some(mut booking) = self.booking else { return Verdict::Forward(Forward::default()) };
-        if let Phase::Parked { due, .. } = self.phase {
-            booking.wait = due.since(env.now);
-            booking.told = booking.wait;
-        }
-        self.deny(booking, self.waits_for.unwrap_or(WaitReason::Exhausted), env)
-    }
-
-    fn deny(&mut self, booking: Booking, reason: WaitReason, env: &mut Env<'_>) -> Verdict {
-        self.booking = None;
-        self.phase = Phase::Answered;
-        self.wait = booking.told;
-        self.reason = Some(reply::reason_name(reason));
-        self.decide_as(Decided::Denied, env);
-        env.recorder.refused(self.labels(), reply::reason_name(reason), Some(booking.told));
-        let plan = Rc::clone(&self.plan);
-        let (Some(pool), Some(priced)) = (self.pool_config(), self.priced.as_ref()) else {
-            return Verdict::Forward(Forward::default());
-        };
-        let max_told = plan.config.max_retry_after;
-        let told = booking.told.clamp(SHORTEST_WAIT, max_told);
-        Verdict::Answer(reply::denied(pool, priced.endpoint.dialect, reason, told, max_told, &self.standings))
-    }
-
-    fn too_large(&mut self, exceeds: &price::ExceedsLimit, env: &mut Env<'_>) -> Verdict {
-        let Some(pool) = self.pool() else { return Verdict::Forward(Forward::default()) };
-        self.reason = Some("exceeds_limit");
-        env.recorder.refused(self.labels(), "exceeds_limit", None);
-        if self.plan.config.mode == Mode::Shadow {
-            return self.forward(Decided::ShadowDenied, env);
-        }
-        self.standings = env.gate.standings(env.store, pool, env.now);
-        self.decide_as(Decided::TooLarge, env);
-        self.phase = Phase::Answered;
-        let (Some(pool), Some(priced)) = (self.pool_config(), self.priced.as_ref()) else {
-            return Verdict::Forward(Forward::default());
-        };
-        Verdict::Answer(reply::too_large(pool, priced.endpoint.dialect, exceeds, &self.standings))
-    }
-
-    /// The host would not send the refusal: the call passes as one that was not decided.
-    pub fn reply_failed(&mut self, env: &mut Env<'_>) -> Verdict {
-        self.pass_undecided(Anomaly::ReplyFailed, env)
-    }
-
     fn pool_config(&self) -> Option<&Pool> {
         self.priced.as_ref().and_then(|priced| self.plan.config.pools.get(priced.pool))
     }

@@ -1,0 +1,87 @@
+//! The decision of a fleet: asked of its store, else made here.
+
+use super::Verdict;
+use crate::config::Mode;
+use crate::fleet;
+use crate::fleet::webdis::Reply;
+use crate::gate::{Ask, Booking, Reservation};
+use crate::observe::Anomaly;
+use crate::session::admission::Forward;
+use crate::session::{Claim, Env, Phase, Session};
+use crate::units::{Cost, Timestamp};
+
+impl Session {
+    /// Asks the fleet's store, where there is one that is well. `again`: it did not know the script.
+    pub fn consult(&mut self, again: bool, env: &mut Env<'_>) -> Option<Verdict> {
+        let (pool, ask) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask))?;
+        let ask = self.as_asked(ask, env.now);
+        let policy = env.gate.policy(pool)?.clone();
+        let fleet = env.gate.fleet.as_mut().filter(|fleet| fleet.is_well())?;
+        let marker = match &self.marker {
+            Some(marker) if again => marker.clone(),
+            _ => fleet.marker(),
+        };
+        let command = fleet.decision(again, pool, &policy, &ask, &marker);
+        self.marker = Some(marker);
+        self.phase = Phase::Asking { since: self.parked_since() };
+        Some(Verdict::Consult(command))
+    }
+
+    /// The call as it is asked for: one that is parked says so.
+    pub(super) fn as_asked(&self, ask: Ask, now: Timestamp) -> Ask {
+        match self.parked_since() {
+            Some(since) => Ask { parked: true, max_park: since.after(ask.max_park).since(now), ..ask },
+            None => ask,
+        }
+    }
+
+    /// The fleet's store answered, or did not (`None`): then this Envoy decides alone.
+    pub fn heard(&mut self, reply: Option<Reply>, env: &mut Env<'_>) -> Verdict {
+        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
+            return Verdict::Forward(Forward::default());
+        };
+        let shadow = self.plan.config.mode == Mode::Shadow;
+        let policy = env.gate.policy(pool).cloned();
+        let (Some(policy), Some(fleet)) = (policy, env.gate.fleet.as_mut()) else {
+            return self.ask_here(true, env);
+        };
+        let heard = fleet.hear(pool, &policy, reply, env.now).map(|answers| answers.into_iter().next());
+        if let Some(glance) = fleet.glance(pool) {
+            self.standings = glance.standings;
+        }
+        match heard {
+            Ok(Some(fleet::Answer::Taken(taken_at))) => {
+                self.marker = None;
+                let cost = Cost { concurrency: 1, ..ask.cost };
+                self.claim = Claim::Fleet(Reservation { taken_at, flow: ask.flow, cost });
+                self.pass(env)
+            }
+            Ok(Some(fleet::Answer::Wait { wait, told, reason })) => {
+                self.marker = None;
+                let booking = Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told };
+                if shadow {
+                    env.gate.cancel(env.store, pool, booking, env.now, env.recorder);
+                }
+                self.refuse(booking, reason, true, env)
+            }
+            Ok(_) => {
+                env.recorder.anomaly(Anomaly::FleetGarbled);
+                self.ask_here(true, env)
+            }
+            Err(cause) => {
+                env.recorder.anomaly(cause);
+                self.ask_here(true, env)
+            }
+        }
+    }
+
+    /// The call leaves while its decision is asked for.
+    pub(crate) fn give_up_asking(&mut self, env: &mut Env<'_>) {
+        let asked = self.priced.as_ref().map(|priced| (priced.pool, priced.ask));
+        if let (Some((pool, ask)), Some(marker), Some(fleet)) =
+            (asked, self.marker.take(), env.gate.fleet.as_mut())
+        {
+            fleet.undo(pool, marker, &ask, env.recorder);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The gate of an Envoy that goes on by itself, because the fleet's store is out of reach: its part of the limits.
+
+use super::{Claim, Gatekeeper, OwedCharge};
+use crate::gate::{Ask, Decision, Policy, SharedStore, Standings, TransactError, adopt_remaining};
+use crate::observe::{Anomaly, Recorder};
+use crate::units::{PerResource, Resource, Span, Timestamp};
+
+/// An own ledger that was out of use for this long is left from an earlier outage of the fleet's store.
+const REUNITED: Span = Span::from_secs(5);
+/// Just less than a minute.
+const SOON: Span = Span::from_millis(59_999);
+
+impl Gatekeeper {
+    /// What this Envoy allows by itself while the fleet's ledger is out of reach: its part of the limits.
+    pub(super) fn alone(&self, policy: &Policy) -> Option<Policy> {
+        let envoys = self.fleet.as_ref()?.envoys();
+        let part = |limit: &Option<u64>| limit.map(|limit| limit.checked_div(envoys).unwrap_or(1).max(1));
+        Some(Policy {
+            limits: PerResource::from_fn(|resource| part(policy.limits.get(resource))),
+            ..policy.clone()
+        })
+    }
+
+    /// Decides a call of a fleet by this Envoy's own ledger. `marker`: of the decision that was asked for and not heard.
+    ///
+    /// # Errors
+    /// Why no decision could be made; the call then passes and its cost is owed.
+    #[allow(clippy::too_many_arguments)]
+    pub fn admit_alone(
+        &mut self,
+        store: &mut dyn SharedStore,
+        pool: usize,
+        ask: &Ask,
+        marker: Option<String>,
+        shadow: bool,
+        now: Timestamp,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(Decision, Standings, Claim), TransactError> {
+        recorder.anomaly(Anomaly::FleetAlone);
+        self.start_alone(store, pool, now);
+        let decided = self.admit(store, pool, ask, shadow, now);
+        let taken = match &decided {
+            Ok((Decision::Admit(reservation), _)) => Some(*reservation),
+            _ => None,
+        };
+        let mut claim = Claim::None;
+        if let Some(fleet) = &mut self.fleet {
+            if let Some(reservation) = taken {
+                let charge = OwedCharge::new(ask, now);
+                fleet.charge(pool, marker, &charge, recorder);
+                claim = Claim::Alone(reservation, charge);
+            } else if let Some(marker) = marker {
+                fleet.undo(pool, marker, ask, recorder);
+            }
+        }
+        decided.map(|(decision, standings)| (decision, standings, claim))
+    }
+
+    /// Lets the own ledger begin with this Envoy's part of what the fleet's was last known to hold.
+    fn start_alone(&mut self, store: &mut dyn SharedStore, pool: usize, now: Timestamp) {
+        let Some((standings, envoys)) = self.fleet.as_mut().and_then(|fleet| fleet.left_at_parting(pool))
+        else {
+            return;
+        };
+        let _ = self.with_ledger(store, pool, now, |ledger, policy| {
+            // What it admitted in an earlier outage was posted since, so the fleet's figures hold it.
+            ledger.leave_behind(now, REUNITED);
+            for resource in Resource::PER_MINUTE {
+                if let Some(standing) = standings.get(resource) {
+                    let remaining = standing.remaining.checked_div(envoys).unwrap_or(0);
+                    // As what is free again within a minute: else a bucket that paces would begin in debt.
+                    let reset = standing.reset.min(SOON);
+                    adopt_remaining(ledger, policy, resource, remaining, Some(reset), now);
+                }
+            }
+        });
+    }
+}
