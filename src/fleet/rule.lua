@@ -45,6 +45,8 @@ local PERIOD = STRICT and 60500000 or 6e7
 
 -- State.
 local S, F, M, dirty, inflight, total, fresh
+-- What is lent: numbers of the half seconds in which parts end, and of each part five amounts.
+local LENT
 local moment
 if ARGV[1] == '-' then
   local time = call('TIME')
@@ -72,12 +74,13 @@ local function load()
       return 'corrupt'
     end
     local slot = div(moment, SLOT)
-    state = {1, moment, 0, 6e7, 0, 0, 0, 0, 1e6, 0, 0, 0, 0, '', {}, '', 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, {0, 0, 0, 0}}
+    state = {1, moment, 0, 6e7, 0, 0, 0, 0, 1e6, 0, 0, 0, 0, '', {}, '', 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, {0, 0, 0, 0}, {}}
     fresh = true
   end
   if state[1] ~= 1 then return 'newer' end
   S = state
-  M, F, dirty, total = {}, {}, {}, 0
+  M, F, dirty, total, LENT = {}, {}, {}, 0, S[31] or {}
+  S[31] = LENT
   for i = 1, 4 do
     local at = 14 + 3 * i
     M[i] = {missing = S[at], head = S[at + 1], used = S[at + 2], from = S[30][i]}
@@ -149,9 +152,9 @@ local function move(m, to)
     m.head = to
   end
 end
-local function window(m, r) return less(r.limit, m.used) end
+local function window(m, r) return less(less(r.limit, m.used), r.lent) end
 local function hold(m, r)
-  m.missing = max(m.missing, less(r.capacity, window(m, r) * PERIOD + r.lump))
+  m.missing = max(m.missing, less(r.capacity, less(r.limit, m.used) * PERIOD + r.lump))
 end
 -- A provider's bucket stays full until the first call reaches it: ours begins to refill so much later.
 local LATE = 50000
@@ -207,13 +210,18 @@ local function advance(m, r, from, to)
   move(m, last)
 end
 local function fits(m, r, amount)
-  return m.missing + min(amount * PERIOD, r.capacity) <= r.capacity
+  return m.missing + r.lent * PERIOD + min(amount * PERIOD, r.capacity) <= r.capacity
     and (not STRICT or min(amount, r.limit) <= window(m, r))
 end
-local function take(m, r, amount)
+local function available(m, r)
+  local bucket = div(less(r.capacity, m.missing + r.lent * PERIOD), PERIOD)
+  return STRICT and min(bucket, window(m, r)) or bucket
+end
+local function take(m, r, amount, at)
   if m.missing == 0 and amount > 0 and not r.unpaced then
-    local full = less(LATE, less(m.from, S[2]))
-    m.from = full > 0 and S[2] + full or 0
+    at = at or S[2]
+    local full = less(LATE, less(m.from, at))
+    m.from = full > 0 and at + full or 0
   end
   m.missing = m.missing + amount * PERIOD
   if STRICT and amount > 0 then add(m, m.head, amount) end
@@ -264,6 +272,12 @@ local function scale(at)
   return max(1, min(adapted, reopened, 1000))
 end
 
+local function lent(resource)
+  local sum = 0
+  for i = resource, #LENT, 6 do sum = sum + LENT[i + 1] end
+  return sum
+end
+
 -- Limits in force.
 local function rules(at)
   local R, pace = {opening = {0, 1000, 0}}, scale(at)
@@ -291,9 +305,10 @@ local function rules(at)
       elseif STRICT then
         capacity = div(capacity, 120) * 121 + div(capacity % 120 * 121, 120)
       end
-      R[i] = {limit = limit, rate = rate, unpaced = unpaced, capacity = capacity, lump = rate * 2e6}
+      R[i] = {limit = limit, rate = rate, unpaced = unpaced, capacity = capacity, lump = rate * 2e6, lent = lent(i)}
     end
   end
+  R.lent = lent(5)
   return R
 end
 
@@ -598,6 +613,20 @@ end
 -- Brings everything up to the present.
 local R
 local stepped
+local function advance_all(from, to)
+  local pause = blocked(from)
+  if pause then pause = min(pause, to) end
+  for i = 1, 4 do
+    local m, r = M[i], R[i]
+    if pause and r then
+      advance(m, r, from, pause)
+      m.missing = max(m.missing, r.capacity)
+      advance(m, r, pause, to)
+    else
+      advance(m, r, from, to)
+    end
+  end
+end
 local function step()
   stepped = true
   local shifted = max(0, moment + S[3])
@@ -612,18 +641,17 @@ local function step()
     end
     S[4] = PERIOD
   end
-  local pause = blocked(from)
-  for i = 1, 4 do
-    local m, r = M[i], R[i]
-    if pause and r then
-      pause = min(pause, to)
-      advance(m, r, from, pause)
-      m.missing = max(m.missing, r.capacity)
-      advance(m, r, pause, to)
-    else
-      advance(m, r, from, to)
-    end
+  local ended
+  while LENT[1] and LENT[1] <= div(to, SLOT) do
+    -- What was not given back by now counts as taken now.
+    local edge = LENT[1] * SLOT
+    advance_all(from, edge)
+    for i = 1, 4 do if R[i] then take(M[i], R[i], LENT[i + 1], edge) end end
+    for _ = 1, 6 do remove(LENT, 1) end
+    from, ended = max(from, edge), true
   end
+  advance_all(from, to)
+  if ended then R = rules(to) end
   age_flights(to)
   S[2] = to
   set_price(R.limits, mean())
@@ -659,7 +687,7 @@ local function until_served(o, served)
   return low
 end
 local function curve(m, r, now)
-  r = {limit = r.limit, rate = r.limit, capacity = r.capacity, unpaced = r.unpaced, lump = r.limit * 2e6}
+  r = {limit = r.limit, rate = r.limit, capacity = r.capacity, unpaced = r.unpaced, lump = r.limit * 2e6, lent = r.lent}
   if R.paused then
     local copy = {missing = m.missing, head = m.head, used = m.used, name = m.name, from = m.from}
     if m.used > 0 then copy.ring = {unpack(ring(m))} end
@@ -668,7 +696,8 @@ local function curve(m, r, now)
     m.missing = max(m.missing, r.capacity)
   end
   local unborn = m.missing > 0 and less(m.from, now) * r.rate or 0
-  local bucket, freed, rate, lump = r.capacity - m.missing - unborn, (r.limit - m.used) * PERIOD, r.rate, r.lump
+  local bucket, freed = r.capacity - m.missing - unborn - r.lent * PERIOD, (r.limit - m.used - r.lent) * PERIOD
+  local rate, lump = r.rate, r.lump
   local start = bucket
   if STRICT and m.used == 0 then start = min(bucket, freed) end
   local unpaced = r.unpaced and bucket >= freed
@@ -721,7 +750,7 @@ local function curves()
   for i = 1, 4 do if R[i] then C[i] = curve(M[i], R[i], S[2]) end end
   if SLOTCAP > 0 then
     local scaled = max(1, ceil(mean(), 1000)) * 1000
-    C[5] = {rate = SLOTCAP, o = R.opening, start = (SLOTCAP - total) * scaled, full = INF}
+    C[5] = {rate = SLOTCAP, o = R.opening, start = (SLOTCAP - total - R.lent) * scaled, full = INF}
   end
   return C
 end
@@ -887,7 +916,7 @@ local function shortage(cost)
   for i = 1, 4 do
     if R[i] and not fits(M[i], R[i], cost[i]) then return 'e' end
   end
-  if SLOTCAP > 0 and total + cost[5] > max(SLOTCAP, cost[5]) then return 'c' end
+  if SLOTCAP > 0 and total + R.lent + cost[5] > max(SLOTCAP, cost[5]) then return 'c' end
 end
 local function take_all(cost, slots)
   for i = 1, 4 do if R[i] then take(M[i], R[i], cost[i]) end end
@@ -974,7 +1003,7 @@ local function admit(o)
     wait = wait_given(L, C, need, wait)
     wait = wait_given(L, C, need, wait)
   end
-  wait = ceil(max(wait, 20000), 1000) * 1000
+  wait = ceil(min(max(wait, 20000), 86400e6), 1000) * 1000
   local told = told_of(wait, o)
   local back, later, bits = ceil(S[2] + told, 1000), min(4294967295, ceil(ceil(less(wait, told), 1000), 500)), 1
   while bits < 32768 and ceil(later, bits) > 15 do bits = bits * 2 end
@@ -990,8 +1019,14 @@ local function admit(o)
   end
   return {'W', wait, told, short}
 end
-local function charge(o)
+local function charge(o, ends)
   if waiting() > 0 then
+    local found = ends and find(o[1], o[2])
+    if found then
+      local place, _, nearly = recognise(found, o[10], o[13] == 1, div(S[2], 1000))
+      place = place or nearly
+      if place then observe(found, true, cut(found, place[1], place[2])) end
+    end
     local flow = entry(o[1], o[2], o[3], o[4])
     if flow then
       local carried = amounts{o[5], o[6], o[7], o[8]}
@@ -1000,6 +1035,60 @@ local function charge(o)
   end
   take_all({o[5], o[6], o[7], o[8]}, min(1, o[9]))
   return {'A', S[2]}
+end
+-- Leases.
+local function lend(o)
+  -- 1-5 wanted, 6 how long
+  local refused = {'L', 0, 0, 0, 0, 0, 0}
+  if waiting() > 0 or R.paused or scale(S[2]) ~= 1000 then return refused end
+  local ends = div(S[2] + min(o[6], 5e6), SLOT) + 1
+  local lease, any = {'L', ends, 0, 0, 0, 0, 0}, false
+  for i = 1, 5 do
+    local limit, whole, free, out
+    if i == 5 then
+      if SLOTCAP > 0 then limit, whole, free, out = SLOTCAP, SLOTCAP, less(SLOTCAP, total + R.lent), R.lent end
+    elseif R[i] then
+      local r = R[i]
+      limit, whole, free, out = r.limit, min(r.limit, div(r.capacity, PERIOD)), available(M[i], r), r.lent
+    end
+    if limit then
+      local granted = min(o[i], less(div(limit, 25), out), less(free, ceil(whole, 4)))
+      if granted < min(o[i], 1) then return refused end
+      lease[i + 2], any = granted, any or granted > 0
+    end
+  end
+  if not any then return refused end
+  local at = 1
+  while LENT[at] and LENT[at] < ends do at = at + 6 end
+  if LENT[at] ~= ends then
+    for i = 1, 6 do insert(LENT, at, i < 6 and 0 or ends) end
+  end
+  for i = 1, 5 do LENT[at + i] = LENT[at + i] + lease[i + 2] end
+  R = rules(S[2])
+  return lease
+end
+local function give_back(ends, a)
+  if ends <= div(S[2], SLOT) then
+    for i = 1, 4 do if R[i] then give(M[i], R[i], ends, a[i]) end end
+    return
+  end
+  for at = 1, #LENT, 6 do
+    if LENT[at] == ends then
+      local left = 0
+      for i = 1, 5 do
+        LENT[at + i] = less(LENT[at + i], a[i])
+        left = left + LENT[at + i]
+      end
+      if left == 0 then for _ = 1, 6 do remove(LENT, at) end end
+      R = rules(S[2])
+      return
+    end
+  end
+end
+local function draw(o)
+  -- as a charge, and 14 where the lease ends
+  give_back(o[14], {o[5], o[6], o[7], o[8], min(1, o[9])})
+  return charge(o, o[14])
 end
 local function settle(o)
   -- 1-4 flow, 5-9 reserved, 10 taken at, 11 how (1 used, 0 unused), 12-15 used
@@ -1042,6 +1131,9 @@ local function undo(o, done)
   if taken then
     o[10], o[11], o[12], o[13], o[14], o[15] = tonumber(taken), 0, 0, 0, 0, 0
     settle(o)
+  elseif done and done:sub(1, 1) == 'L' then
+    local lease = numbers(done:sub(3))
+    give_back(remove(lease, 1), lease)
   elseif done and done:sub(1, 1) == 'W' then
     local flow = find(o[1], o[2])
     if flow then cancel(flow, o[10]) end
@@ -1052,7 +1144,7 @@ local function adopt(o)
   -- 1 resource, 2 remaining, 3 reset (negative: not told)
   local m, r = M[o[1]], R[o[1]]
   if r then
-    local there = STRICT and window(m, r) or less(r.limit, div(m.missing, PERIOD))
+    local there = STRICT and window(m, r) or less(less(r.limit, div(m.missing, PERIOD)), r.lent)
     local excess = less(there, o[2])
     if o[3] < 0 or o[3] >= 6e7 then
       take(m, r, excess)
@@ -1085,10 +1177,8 @@ local function standings()
   for i = 1, 4 do
     if R[i] then
       local m, r = M[i], R[i]
-      local bucket = div(less(r.capacity, m.missing), PERIOD)
       local paused, reset = R.paused and R.paused - S[2] or 0, ceil(m.missing, r.rate)
       if STRICT then
-        bucket = min(bucket, window(m, r))
         if m.used > 0 then
           local leaves = 0
           for slot = m.head, m.head - SLOTS + 1, -1 do
@@ -1100,14 +1190,14 @@ local function standings()
           reset = r.unpaced and m.missing <= r.limit * PERIOD and leaves or max(reset, leaves)
         end
       end
-      insert(out, paused > 0 and 0 or bucket)
+      insert(out, paused > 0 and 0 or available(m, r))
       insert(out, max(reset, paused))
     else
       insert(out, 0)
       insert(out, 0)
     end
   end
-  insert(out, less(SLOTCAP, total))
+  insert(out, less(SLOTCAP, total + R.lent))
   insert(out, total > 0 and mean() or 0)
   insert(out, total)
   insert(out, waiting())
@@ -1179,6 +1269,13 @@ for index = 3, #ARGV do
         done = settle(o)
       elseif kind == 'r' then
         done = adopt(o)
+      elseif kind == 'l' then
+        done = lend(o)
+      elseif kind == 'd' then
+        done = draw(o)
+      elseif kind == 'g' then
+        give_back(remove(o, 1), o)
+        done = {'S'}
       elseif kind == 'z' then
         done = undo(o, done)
       else

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use crate::gate::{
-    Ask, Booking, Flow, Policy, Reservation, Settled, Settlement, Standing, Standings, WaitReason,
+    Ask, Booking, Flow, Lease, Policy, Reservation, Settled, Settlement, Standing, Standings, WaitReason,
 };
 use crate::units::{Cost, Limits, Resource, Span, Timestamp};
 
@@ -21,6 +21,14 @@ pub enum Operation<'a> {
     Charge(&'a Ask),
     /// Take back a decision of which nobody heard, whatever it was.
     Undo(&'a Ask),
+    /// Lend up to so much for so long.
+    Lend(&'a Cost, Span),
+    /// Take back a lease of which nobody heard, whatever it was.
+    Unlend,
+    /// Charge a call that passed on a lease with this end, in exchange for its part of it.
+    Draw(&'a Ask, u64),
+    /// What is left of a lease is not needed.
+    GiveBack(&'a Lease),
     /// An Envoy with this number is there.
     Beat(u64),
     /// Forget a booking.
@@ -38,6 +46,8 @@ pub enum Operation<'a> {
 pub enum Answer {
     /// Taken at that moment of the store's time.
     Taken(Timestamp),
+    /// Lent.
+    Lent(Lease),
     /// Booked.
     Wait {
         /// Until its turn.
@@ -73,10 +83,11 @@ impl Operation<'_> {
     pub fn encode(&self) -> String {
         let mut out = String::with_capacity(120);
         match self {
-            Self::Admit(ask) | Self::Charge(ask) | Self::Undo(ask) => {
+            Self::Admit(ask) | Self::Charge(ask) | Self::Undo(ask) | Self::Draw(ask, _) => {
                 out.push(match self {
                     Self::Admit(_) => 'a',
                     Self::Charge(_) => 'c',
+                    Self::Draw(..) => 'd',
                     _ => 'z',
                 });
                 flow(&mut out, &ask.flow);
@@ -85,6 +96,20 @@ impl Operation<'_> {
                 number(&mut out, ask.max_told.as_micros());
                 number(&mut out, ask.max_park.as_micros());
                 number(&mut out, ask.parked.into());
+                if let Self::Draw(_, ends) = self {
+                    number(&mut out, *ends);
+                }
+            }
+            Self::Lend(want, life) => {
+                out.push('l');
+                cost(&mut out, want);
+                number(&mut out, life.as_micros());
+            }
+            Self::Unlend => out.push('z'),
+            Self::GiveBack(lease) => {
+                out.push('g');
+                number(&mut out, lease.ends);
+                cost(&mut out, &lease.amounts);
             }
             Self::Beat(envoy) => {
                 let _ = write!(out, "h{envoy:x}");
@@ -157,6 +182,13 @@ impl Answer {
                     *settled.overrun.get_mut(resource) = next().unwrap_or(0);
                 }
                 Some(Self::Settled(settled))
+            }
+            "L" => {
+                let mut lease = Lease { ends: next()?, ..Lease::default() };
+                for resource in Resource::ALL {
+                    *lease.amounts.get_mut(resource) = next()?;
+                }
+                Some(Self::Lent(lease))
             }
             "H" => Some(Self::Envoys(next()?)),
             "U" => {

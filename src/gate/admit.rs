@@ -12,6 +12,8 @@ use super::{Ask, Booking, Decision, Policy, Reservation, WaitReason};
 
 /// Least wait ever booked, in microseconds.
 const LEAST_WAIT: u64 = 20_000;
+/// Longest wait ever booked, in microseconds: a day. Nobody is told of it, and the sums hold it exactly.
+const LONGEST_WAIT: u64 = 86_400_000_000;
 
 /// Decides on `ask` at `now`. An admission takes its cost; a refusal leaves nothing but the booking.
 pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) -> Decision {
@@ -53,7 +55,7 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
         None => WaitReason::OverShare,
         Some(reason) => reason,
     };
-    let wait = line.wait(ledger, &curves, broken).max(LEAST_WAIT);
+    let wait = line.wait(ledger, &curves, broken).clamp(LEAST_WAIT, LONGEST_WAIT);
     let wait = Span::from_millis(Span::from_micros(wait).as_millis_ceil());
     let told = told(wait, ask);
     let amounts = amounts_of(&ask.cost, &policy.limits);
@@ -68,14 +70,30 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
 pub fn charge(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) -> Reservation {
     let rules = ledger.advance(policy, now);
     if !ledger.queue.is_empty() {
-        let pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
-        if let Some(flow) = ledger.queue.entry(&ask.flow, ledger.last / 1_000) {
-            let weights = Weights::new(&ledger.queue, flow);
-            let service = pricing.dominant(&amounts_of(&ask.cost, &policy.limits));
-            ledger.queue.serve(&weights, flow, service);
-        }
+        credit(ledger, policy, &rules, ask);
     }
     take(ledger, &rules, ask, ask.cost.concurrency.min(1))
+}
+
+/// Counts a call that passed without a decision as service of its flow.
+pub(super) fn credit(ledger: &mut Ledger, policy: &Policy, rules: &Rules, ask: &Ask) {
+    let pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
+    if let Some(flow) = ledger.queue.entry(&ask.flow, ledger.last / 1_000) {
+        let weights = Weights::new(&ledger.queue, flow);
+        let service = pricing.dominant(&amounts_of(&ask.cost, &policy.limits));
+        ledger.queue.serve(&weights, flow, service);
+    }
+}
+
+/// Uses up the booking with which a call that passed without a decision came, if any.
+pub(super) fn redeem(ledger: &mut Ledger, ask: &Ask) {
+    let Ok(flow) = ledger.queue.find(&ask.flow) else { return };
+    match ledger.queue.recognise(flow, print_of(ask.fingerprint), ask.parked, ledger.last / 1_000) {
+        Recognised::Returning(place) | Recognised::New { nearly: Some(place), .. } => {
+            ledger.queue.redeem(place);
+        }
+        Recognised::New { nearly: None, .. } => {}
+    }
 }
 
 /// Forgets `booking`: its caller, parked here, went away. Says nothing about how many of the flow's callers return.
@@ -103,14 +121,14 @@ fn shortage(ledger: &Ledger, rules: &Rules, cost: &Cost) -> Option<WaitReason> {
     if short {
         return Some(WaitReason::Exhausted);
     }
-    let slots_used = u64::from(ledger.in_flight.total()).saturating_add(cost.concurrency);
+    let slots_used = ledger.slots_used(rules).saturating_add(cost.concurrency);
     rules
         .slots
         .is_some_and(|slots| slots_used > slots.max(cost.concurrency))
         .then_some(WaitReason::Concurrency)
 }
 
-fn take(ledger: &mut Ledger, rules: &Rules, ask: &Ask, slots: u64) -> Reservation {
+pub(super) fn take(ledger: &mut Ledger, rules: &Rules, ask: &Ask, slots: u64) -> Reservation {
     for (resource, (meter, rule)) in
         Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter_mut().zip(rules.meters))
     {

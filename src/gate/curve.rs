@@ -83,9 +83,11 @@ struct Step {
 impl Curve {
     /// Curve of `meter` under `rule` at time `now`; `opening` says from when and how slowly it is served.
     pub(crate) fn new(meter: &Meter, rule: Rule, now: u64, opening: Opening) -> Self {
-        let missing = meter.missing.saturating_add(meter.unborn(rule, now));
+        let lent = rule.scaled(rule.lent);
+        let missing = meter.missing.saturating_add(meter.unborn(rule, now)).saturating_add(lent);
         let bucket = signed(rule.capacity).saturating_sub(signed(missing));
         let mut freed = signed(rule.scaled(rule.limit)).saturating_sub(signed(rule.scaled(meter.used())));
+        freed = freed.saturating_sub(signed(lent));
         let start = if rule.strict && meter.used() == 0 { bucket.min(freed) } else { bucket };
         // An unpaced bucket that still holds back more than the window does is in debt, and then it sets the pace.
         let unpaced = rule.unpaced && bucket >= freed;

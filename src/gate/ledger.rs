@@ -5,6 +5,7 @@ use crate::upstream::UpstreamState;
 
 use super::Policy;
 use super::curve::{Curve, Opening};
+use super::lease::Lent;
 use super::meter::{MINUTE, Meter, STRETCHED, slot_of};
 use super::queue::Queue;
 use super::rule::Rule;
@@ -37,6 +38,8 @@ pub struct Ledger {
     pub(crate) in_flight: InFlight,
     pub(crate) queue: Queue,
     pub(crate) usage: Usage,
+    /// What is lent. Only the ledger of a fleet lends, and it is kept elsewhere; so this is not encoded.
+    pub(crate) lent: Lent,
     /// What was learned from the provider. Its times are ledger times: see [`Ledger::time`].
     pub upstream: UpstreamState,
 }
@@ -46,12 +49,27 @@ pub struct Ledger {
 pub(crate) struct Rules {
     pub(crate) meters: [Option<Rule>; 4],
     pub(crate) slots: Option<u64>,
+    pub(crate) slots_lent: u64,
     /// Limits after the provider's adaptation, for pricing.
     pub(crate) limits: Limits,
     /// End of the provider's pause.
     pub(crate) paused_until: Option<u64>,
     /// From when on and how slowly calls are served.
     pub(crate) opening: Opening,
+}
+
+impl Rules {
+    fn note_lent(&mut self, lent: &Lent) {
+        if lent.is_empty() {
+            return;
+        }
+        for (resource, rule) in Resource::PER_MINUTE.into_iter().zip(&mut self.meters) {
+            if let Some(rule) = rule {
+                rule.lent = lent.sum(resource);
+            }
+        }
+        self.slots_lent = lent.sum(Resource::Concurrency);
+    }
 }
 
 impl Ledger {
@@ -66,6 +84,7 @@ impl Ledger {
             in_flight: InFlight::new(),
             queue: Queue::default(),
             usage: Usage::default(),
+            lent: Lent::new(),
             upstream: UpstreamState::default(),
         }
     }
@@ -78,6 +97,7 @@ impl Ledger {
         self.in_flight.reset();
         self.queue.forget();
         self.usage = Usage::default();
+        self.lent.clear();
         self.upstream = UpstreamState::default();
     }
 
@@ -102,6 +122,7 @@ impl Ledger {
             in_flight: self.in_flight.clone(),
             queue: Queue::default(),
             usage: self.usage,
+            lent: self.lent.clone(),
             upstream: self.upstream,
         }
     }
@@ -111,6 +132,7 @@ impl Ledger {
     pub fn leave_behind(&mut self, now: Timestamp, span: Span) {
         if self.time(now).as_micros().saturating_sub(self.last) > span.as_micros() {
             self.queue.forget();
+            self.lent.clear();
             let head = slot_of(self.last);
             self.meters.iter_mut().for_each(|meter| meter.reset_to(head));
         }
@@ -124,7 +146,7 @@ impl Ledger {
             self.shift = self.shift.saturating_add(back);
         }
         let (from, to) = (self.last, shifted.max(self.last));
-        let rules = self.rules(policy, to);
+        let mut rules = self.rules_unlent(policy, to);
         let period = if policy.strict_window { STRETCHED } else { MINUTE };
         if period != self.period {
             for meter in &mut self.meters {
@@ -132,6 +154,28 @@ impl Ledger {
             }
             self.period = period;
         }
+        let mut at = from;
+        while let Some((edge, amounts)) = self.lent.next_ended(to) {
+            self.advance_meters(&rules, at, edge);
+            for (resource, (meter, rule)) in
+                Resource::PER_MINUTE.into_iter().zip(self.meters.iter_mut().zip(rules.meters))
+            {
+                if let Some(rule) = rule {
+                    meter.take(rule, *amounts.get(resource), edge);
+                }
+            }
+            at = edge.max(at);
+        }
+        self.advance_meters(&rules, at, to);
+        rules.note_lent(&self.lent);
+        self.in_flight.advance(policy.reservation_ttl, to);
+        self.last = to;
+        self.queue.age(to / 1_000);
+        self.queue.tidy();
+        rules
+    }
+
+    fn advance_meters(&mut self, rules: &Rules, from: u64, to: u64) {
         // Nothing refills during a pause, so that its end releases no burst.
         let pause_end = self.upstream.blocked_until(Timestamp::from_micros(from)).map(Timestamp::as_micros);
         for (meter, rule) in self.meters.iter_mut().zip(rules.meters) {
@@ -144,14 +188,21 @@ impl Ledger {
                 _ => meter.advance(rule, from, to),
             }
         }
-        self.in_flight.advance(policy.reservation_ttl, to);
-        self.last = to;
-        self.queue.age(to / 1_000);
-        self.queue.tidy();
+    }
+
+    /// Slots that are in use or lent.
+    pub(crate) fn slots_used(&self, rules: &Rules) -> u64 {
+        u64::from(self.in_flight.total()).saturating_add(rules.slots_lent)
+    }
+
+    /// The rules in force at `at`, with what is lent.
+    pub(crate) fn rules(&self, policy: &Policy, at: u64) -> Rules {
+        let mut rules = self.rules_unlent(policy, at);
+        rules.note_lent(&self.lent);
         rules
     }
 
-    pub(crate) fn rules(&self, policy: &Policy, at: u64) -> Rules {
+    fn rules_unlent(&self, policy: &Policy, at: u64) -> Rules {
         let now = Timestamp::from_micros(at);
         if self.upstream == UpstreamState::default() {
             let meters = Resource::PER_MINUTE.map(|resource| {
@@ -159,7 +210,14 @@ impl Ledger {
                 Some(Rule::new(limit, limit, policy.burst, policy.strict_window))
             });
             let (slots, limits) = (policy.limits.concurrency, policy.limits);
-            return Rules { meters, slots, limits, paused_until: None, opening: Opening::OPEN };
+            return Rules {
+                meters,
+                slots,
+                slots_lent: 0,
+                limits,
+                paused_until: None,
+                opening: Opening::OPEN,
+            };
         }
         let pace = self.upstream.scale_permille(now);
         let paused_until = self.upstream.blocked_until(now).map(Timestamp::as_micros);
@@ -188,7 +246,7 @@ impl Ledger {
             let whole = (*policy.limits.get(resource))?;
             Some(Rule::new(limit, scale(whole, pace), policy.burst, policy.strict_window))
         });
-        Rules { meters, slots: policy.limits.concurrency, limits, paused_until, opening }
+        Rules { meters, slots: policy.limits.concurrency, slots_lent: 0, limits, paused_until, opening }
     }
 
     fn scale_at(&self, opened_at: u64, second: u64) -> u32 {
@@ -215,7 +273,8 @@ impl Ledger {
         }
         if let ([.., place], Some(slots)) = (&mut curves, rules.slots) {
             let mean = self.in_flight.mean().div_ceil(1_000).max(1).saturating_mul(1_000);
-            let free = i64::try_from(slots).unwrap_or(i64::MAX).saturating_sub(self.in_flight.total().into());
+            let free =
+                i64::try_from(slots).unwrap_or(i64::MAX).saturating_sub_unsigned(self.slots_used(rules));
             let scaled = free.saturating_mul(i64::try_from(mean).unwrap_or(i64::MAX));
             *place = Some(Curve::steady(scaled, slots, rules.opening));
         }

@@ -176,7 +176,8 @@ impl Meter {
 
     /// What may be taken now, in whole units.
     pub(crate) fn available(&self, rule: Rule) -> u64 {
-        let bucket = rule.capacity.saturating_sub(self.missing).checked_div(rule.period()).unwrap_or(0);
+        let missing = self.missing.saturating_add(rule.scaled(rule.lent));
+        let bucket = rule.capacity.saturating_sub(missing).checked_div(rule.period()).unwrap_or(0);
         if rule.strict { bucket.min(self.window_left(rule)) } else { bucket }
     }
 
@@ -184,8 +185,8 @@ impl Meter {
     pub(crate) fn fits(&self, rule: Rule, amount: u64) -> bool {
         let bucket = rule.scaled(amount).min(rule.capacity);
         let window = amount.min(rule.limit);
-        self.missing.saturating_add(bucket) <= rule.capacity
-            && (!rule.strict || window <= self.window_left(rule))
+        let missing = self.missing.saturating_add(rule.scaled(rule.lent));
+        missing.saturating_add(bucket) <= rule.capacity && (!rule.strict || window <= self.window_left(rule))
     }
 
     /// Takes `amount` in the newest slot at `now` (microseconds), whether it is there or not.
@@ -243,7 +244,7 @@ impl Meter {
 
     /// What the window leaves, in whole units.
     pub(crate) const fn window_left(&self, rule: Rule) -> u64 {
-        rule.limit.saturating_sub(self.used)
+        rule.limit.saturating_sub(self.used).saturating_sub(rule.lent)
     }
 
     /// Gives back up to `amount` taken in `slot`, without a window.
@@ -318,7 +319,8 @@ impl Meter {
     }
 
     fn hold_to_window(&mut self, rule: Rule) {
-        let held = rule.scaled(self.window_left(rule)).saturating_add(rule.lump());
+        let left = rule.limit.saturating_sub(self.used);
+        let held = rule.scaled(left).saturating_add(rule.lump());
         self.missing = self.missing.max(rule.capacity.saturating_sub(held));
     }
 

@@ -15,6 +15,7 @@ mod compact;
 mod curve;
 mod flow_state;
 mod horizon;
+mod lease;
 pub mod ledger;
 mod line;
 mod memory;
@@ -29,6 +30,7 @@ mod usage;
 mod weight;
 
 pub use admit::{admit, cancel, charge};
+pub use lease::{Lease, draw, give_back, lend};
 pub use ledger::{Ledger, LedgerError};
 pub use settle::{adopt_remaining, settle};
 pub use standing::{standings, summary};

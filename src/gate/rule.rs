@@ -22,6 +22,8 @@ pub(crate) struct Rule {
     pub(crate) unpaced: bool,
     /// Room of the bucket, scaled.
     pub(crate) capacity: u64,
+    /// Lent: neither taken nor free.
+    pub(crate) lent: u64,
 }
 
 impl Rule {
@@ -41,7 +43,7 @@ impl Rule {
         } else {
             limit.saturating_mul(burst)
         };
-        Self { limit, rate, strict, unpaced, capacity }
+        Self { limit, rate, strict, unpaced, capacity, lent: 0 }
     }
 
     /// Scale of the bucket: time in which it refills by the whole limit.

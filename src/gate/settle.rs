@@ -86,7 +86,8 @@ pub fn adopt_remaining(
             let available = if rule.strict {
                 meter.window_left(rule)
             } else {
-                rule.limit.saturating_sub(meter.missing.checked_div(rule.period()).unwrap_or(0))
+                let missing = meter.missing.checked_div(rule.period()).unwrap_or(0);
+                rule.limit.saturating_sub(missing).saturating_sub(rule.lent)
             };
             let excess = available.saturating_sub(remaining);
             match reset.map(Span::as_micros).filter(|reset| *reset < MINUTE) {

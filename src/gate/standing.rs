@@ -31,8 +31,8 @@ pub fn standings(ledger: &Ledger, policy: &Policy, now: Timestamp) -> Standings 
         });
     }
     if let Some(limit) = rules.slots {
-        let used = u64::from(ledger.in_flight.total());
-        let reset = if used == 0 { 0 } else { ledger.in_flight.mean() };
+        let used = ledger.slots_used(&rules);
+        let reset = if ledger.in_flight.total() == 0 { 0 } else { ledger.in_flight.mean() };
         standings.concurrency =
             Some(Standing { limit, remaining: limit.saturating_sub(used), reset: Span::from_micros(reset) });
     }

@@ -10,8 +10,8 @@ use crate::config::ClassId;
 use crate::fleet::SCRIPT_HASH;
 use crate::fleet::wire::{Answer, hex, unhex};
 use crate::gate::{
-    Ask, Booking, Decision, Flow, Ledger, Policy, Reservation, Settlement, TenantKey, WaitReason, admit,
-    adopt_remaining, cancel, charge, settle, standings, summary,
+    Ask, Booking, Decision, Flow, Lease, Ledger, Policy, Reservation, Settlement, TenantKey, WaitReason,
+    admit, adopt_remaining, cancel, charge, draw, give_back, lend, settle, standings, summary,
 };
 use crate::units::{Cost, Limits, Resource, Span, Timestamp};
 use crate::upstream::UpstreamState;
@@ -204,7 +204,18 @@ impl Pool {
                     settle(ledger, policy, &reservation, Settlement::Unused, now);
                 } else if done.is_some_and(|line| line.starts_with('W')) {
                     cancel(ledger, policy, &booking(&numbers), now);
+                } else if let Some(granted) = done.and_then(|line| line.strip_prefix("L,")) {
+                    give_back(ledger, policy, &lease(&self::numbers(granted)), now);
                 }
+                "S".to_owned()
+            }
+            'l' => {
+                let life = Span::from_micros(numbers[5]);
+                said(&Answer::Lent(lend(ledger, policy, &cost(&numbers), life, now)))
+            }
+            'd' => said(&Answer::Taken(draw(ledger, policy, &ask(&numbers), numbers[13], now).taken_at)),
+            'g' => {
+                give_back(ledger, policy, &lease(&numbers), now);
                 "S".to_owned()
             }
             's' => {
@@ -298,6 +309,10 @@ fn ask(numbers: &[u64]) -> Ask {
     }
 }
 
+fn lease(numbers: &[u64]) -> Lease {
+    Lease { ends: numbers[0], amounts: cost(&numbers[1..]) }
+}
+
 fn booking(numbers: &[u64]) -> Booking {
     Booking { fingerprint: numbers[9], flow: flow(numbers), wait: Span::ZERO, told: Span::ZERO }
 }
@@ -327,6 +342,10 @@ fn said(answer: &Answer) -> String {
             }
             out
         }
+        Answer::Lent(lease) => Resource::ALL.iter().fold(format!("L,{}", lease.ends), |mut out, resource| {
+            let _ = write!(out, ",{}", lease.amounts.get(*resource));
+            out
+        }),
         Answer::Learned(replaced, now) => format!("U,{},{now}", u64::from(*replaced)),
         Answer::Envoys(count) => format!("H,{count}"),
     }

@@ -7,7 +7,7 @@ mod support;
 use envoy_backpressure::config::{ClassId, Learn};
 use envoy_backpressure::fleet::wire::{self, Answer, Glance, Operation};
 use envoy_backpressure::fleet::{SCRIPT_HASH, script};
-use envoy_backpressure::gate::{Ask, Booking, Flow, Policy, Reservation, Settlement, TenantKey};
+use envoy_backpressure::gate::{Ask, Booking, Flow, Lease, Policy, Reservation, Settlement, TenantKey};
 use envoy_backpressure::testing::fleet_store::{FleetStore, encoded};
 use envoy_backpressure::units::{Cost, Limits, Resource, Span, Timestamp};
 use envoy_backpressure::upstream::{Throttle, ThrottleKind, UpstreamState};
@@ -27,6 +27,11 @@ struct World {
     known: String,
     taken: Vec<Reservation>,
     booked: Vec<(Ask, Booking, u64)>,
+    leases: Vec<Lease>,
+    /// Leases that were granted.
+    lent: u64,
+    /// One operation in so many is about leases.
+    lending: u64,
     flows: u64,
     /// Milliseconds that pass between two operations, at most.
     pace: u64,
@@ -71,6 +76,9 @@ impl World {
             known: String::new(),
             taken: Vec::new(),
             booked: Vec::new(),
+            leases: Vec::new(),
+            lent: 0,
+            lending: dice.of(&[2, 3, 20, 50]),
             flows: dice.of(&[1, 3, 3, 5, 12, 60]),
             pace: dice.of(&[2, 20, 200, 3_000]),
             largest: (tokens / dice.of(&[1, 10, 100, 1_000])).max(2),
@@ -162,9 +170,73 @@ impl World {
         (sent, said)
     }
 
+    /// Borrows, draws on what was lent, or gives it back.
+    fn borrow(&mut self) -> (String, String) {
+        if self.leases.is_empty() || self.dice.one_in(3) {
+            let part = self.dice.of(&[1, 3, 20, 200]);
+            let cost = self.cost();
+            let want = Cost {
+                requests: self.dice.below(9),
+                llm_tokens: cost.llm_tokens / part,
+                input: cost.input / part,
+                output: cost.output / part,
+                concurrency: self.dice.below(4),
+            };
+            let life = Span::from_millis(self.dice.of(&[0, 1, 250, 250, 900, 4_000, 9_000]));
+            let sent = Operation::Lend(&want, life).encode();
+            let (answer, said) = self.apply(&sent);
+            if let Some(Answer::Lent(lease)) =
+                answer.filter(|answer| *answer != Answer::Lent(Lease::default()))
+            {
+                self.lent += 1;
+                self.leases.push(lease);
+            }
+            return (sent, said);
+        }
+        let at = self.dice.below(self.leases.len() as u64) as usize;
+        if self.dice.one_in(4) {
+            let lease = self.leases.swap_remove(at);
+            return self.told_done(&Operation::GiveBack(&lease));
+        }
+        let mut ask = self.ask();
+        let due = self.booked.iter().position(|(_, _, due)| *due <= self.now);
+        if let (Some(due), true) = (due, self.dice.one_in(2)) {
+            ask = self.booked.swap_remove(due).0;
+        }
+        let lease = &mut self.leases[at];
+        if !self.dice.one_in(30) {
+            // Else it may be more than what is left.
+            let part = 1 + self.dice.below(3);
+            ask.cost = Cost {
+                requests: lease.amounts.requests.min(1),
+                llm_tokens: lease.amounts.llm_tokens / part,
+                input: lease.amounts.input / part,
+                output: lease.amounts.output / part,
+                concurrency: 1,
+            };
+        }
+        let ends = lease.ends;
+        for resource in Resource::ALL {
+            let left = lease.amounts.get_mut(resource);
+            *left = left.saturating_sub(*ask.cost.get(resource));
+        }
+        if lease.amounts == Cost::default() || self.dice.one_in(8) {
+            self.leases.swap_remove(at);
+        }
+        let sent = Operation::Draw(&ask, ends).encode();
+        let (answer, said) = self.apply(&sent);
+        if let Some(Answer::Taken(taken_at)) = answer {
+            self.taken.push(Reservation { taken_at, flow: ask.flow, cost: ask.cost });
+        }
+        (sent, said)
+    }
+
     /// Chooses an operation, does it here, and says what is to be sent and answered.
     fn operate(&mut self) -> (String, String) {
         self.pass();
+        if self.dice.one_in(self.lending) {
+            return self.borrow();
+        }
         let kind = self.dice.below(100);
         match kind {
             // Whoever was told to come back and may.
@@ -285,7 +357,7 @@ fn the_script_decides_as_the_gate_does() {
     let first: u64 = std::env::var("FLEET_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let mut redis = Redis::start("rule").expect("redis-server");
     assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
-    let (mut done, mut waits, mut deepest, mut rounded) = (0_u64, 0_u64, 0, 0_u64);
+    let (mut done, mut waits, mut deepest, mut rounded, mut lent) = (0_u64, 0_u64, 0, 0_u64, 0);
     for seed in first.. {
         let mut world = World::new(seed);
         let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
@@ -321,15 +393,17 @@ fn the_script_decides_as_the_gate_does() {
             }
             done += BATCH as u64;
         }
+        lent += world.lent;
         let _ = redis.command(&["DEL", &keys[0], &keys[1], &keys[2]]);
         if done >= most {
             break;
         }
     }
     println!(
-        "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time: all the same"
+        "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time, {lent} leases: all the same"
     );
     println!("in {rounded} of them a turn more than an hour away was not the same");
     assert!(rounded * 1_000 < done, "{rounded} of {done}");
+    assert!(lent * 100 > done, "too few leases to say anything: {lent} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
 }
