@@ -236,6 +236,92 @@ fn what_shadow_mode_would_have_refused_is_not_charged() {
     assert_eq!(worker.left(), before);
 }
 
+/// One call a second and one at once; calls wait inside Envoy for up to 3 s.
+fn paced(mode: &str, most_parked: u32) -> Worker {
+    Worker::with(&format!(
+        r#"{{"mode": "{mode}", "pools": [{{"name": "chat", "burst_seconds": 1, "max_wait_ms": 3000,
+            "max_parked": {most_parked}, "strict_window": false, "limits": {{"requests_per_minute": 60, "tokens_per_minute": 1000000}}}}]}}"#
+    ))
+}
+
+#[test]
+fn shadow_mode_counts_as_parked_what_would_have_waited_inside_and_passed() {
+    let mut worker = paced("shadow", 10);
+    let sent: Vec<_> = (0..5).map(|_| worker.send(&chat(10)).0).collect();
+    assert_eq!(
+        worker.counts.decided,
+        [Decided::Admitted, Decided::Parked, Decided::Parked, Decided::Parked, Decided::ShadowDenied]
+    );
+    assert_eq!(
+        sent.iter().map(Session::shadow_denied).collect::<Vec<_>>(),
+        [false, false, false, false, true]
+    );
+    assert!(sent.iter().all(|session| session.phase() == Phase::Forwarded), "nobody waits");
+    assert_eq!(worker.counts.waits, [1_000, 2_000, 3_000], "each behind the one before");
+    assert_eq!(worker.counts.refused.len(), 1);
+    let field = sent[1].log_field().unwrap();
+    assert!(field.contains(r#""decision":"parked""#) && field.contains(r#""wait_ms":1000"#), "{field}");
+}
+
+#[test]
+fn a_call_that_shadow_mode_counts_as_parked_is_charged_and_settled_like_an_admitted_one() {
+    let mut worker = paced("shadow", 10);
+    worker.send(&chat(10));
+    let before = worker.left();
+    let (mut session, _) = worker.send(&chat(1_000));
+    assert!(worker.left() < before - 900);
+    worker.answer(&mut session, "200", &usage(20, 30));
+    assert_eq!(worker.left(), before - 50);
+}
+
+#[test]
+fn shadow_mode_holds_back_no_more_calls_than_max_parked() {
+    let mut worker = paced("shadow", 1);
+    for _ in 0..3 {
+        worker.send(&chat(10));
+    }
+    assert_eq!(worker.counts.decided[1..], [Decided::Parked, Decided::ShadowDenied]);
+    worker.millis += 1_000;
+    worker.send(&chat(10));
+    assert_eq!(worker.counts.decided.last(), Some(&Decided::Parked), "the first one's turn has come");
+}
+
+/// Decisions on bursts of `burst` calls every ten seconds, of which two may be held back.
+fn decisions_on_bursts(mode: &str, burst: usize) -> Vec<&'static str> {
+    let mut worker = paced(mode, 2);
+    let mut held: Vec<Session> = Vec::new();
+    for step in 0..2_400 {
+        held.retain_mut(|session| {
+            let now = worker.millis * 1_000;
+            let is_due = matches!(session.phase(), Phase::Parked { due, .. } if due.as_micros() <= now);
+            !is_due || matches!(worker.step(|env| session.decide_parked(env)), Verdict::Park { .. })
+        });
+        for call in 0..if step % 400 == 0 { burst } else { 0 } {
+            let body = chat(10).replace("hello there", &format!("call {call} of {step}"));
+            let (mut session, verdict) = worker.send(&body);
+            match verdict {
+                Verdict::Park { .. } if held.len() < 2 => held.push(session),
+                Verdict::Park { .. } => drop(worker.step(|env| session.deny_instead_of_park(env))),
+                _ => {}
+            }
+        }
+        worker.millis += 25;
+    }
+    let name = |decided: &Decided| decided.name().trim_start_matches("shadow_");
+    let mut names: Vec<_> = worker.counts.decided.iter().map(name).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn shadow_mode_counts_the_very_calls_that_enforcing_refuses() {
+    for (burst, refused) in [(2, 0), (4, 6), (7, 24)] {
+        let enforced = decisions_on_bursts("enforce", burst);
+        assert_eq!(decisions_on_bursts("shadow", burst), enforced, "bursts of {burst}");
+        assert_eq!(enforced.iter().filter(|name| **name == "denied").count(), refused);
+    }
+}
+
 #[test]
 fn bytes_beyond_the_price_are_charged_when_the_body_ends() {
     let mut worker = Worker::new(POOL);

@@ -113,6 +113,21 @@ def test_shadow_mode_lets_everything_through_and_counts_it(gate, provider):
     assert envoy.metric("requests", decision="shadow_denied") == 4
 
 
+def test_shadow_mode_counts_what_would_only_have_waited_as_parked(gate, provider):
+    envoy = gate(config({"requests_per_minute": 30}, top={"mode": "shadow"}, burst_seconds=2, max_wait_ms=5000), workers=1)
+    started = time.monotonic()
+    replies = [send(envoy) for _ in range(5)]
+    assert time.monotonic() - started < 2, "nobody waits"
+    assert statuses(replies) == {200: 5}
+    assert [reply.headers.get("x-backpressure-shadow") for reply in replies] == [None, None, None, "denied", "denied"]
+    assert {kind: envoy.metric("requests", decision=kind) for kind in ("admitted", "parked", "shadow_denied", "denied")} == {
+        "admitted": 1, "parked": 2, "shadow_denied": 2, "denied": 0}
+    assert envoy.metric("wait_ms_count") == 2
+    eventually(lambda: len(envoy.access_entries()) == 5, what="the access log")
+    gates = [entry["gate"] for entry in envoy.access_entries()]
+    assert [gate["decision"] for gate in gates] == ["admitted", "parked", "parked", "shadow_denied", "shadow_denied"]
+
+
 def test_a_body_that_is_no_json_passes_unchanged_and_costs_a_request(gate, provider):
     envoy = gate(config({"requests_per_minute": 2}))
     for body in (b"{not json", b"\xff\xfe\x00", b"[" * 100_000):

@@ -19,6 +19,7 @@ use crate::units::{Cost, Span, Timestamp};
 
 mod consult;
 mod refusal;
+pub mod shadow;
 
 /// Body bytes that tell two calls of one flow apart; more would cost time and tell nothing new.
 const FINGERPRINT_BYTES: usize = 16 * 1_024;

@@ -12,7 +12,7 @@ use crate::session::{Env, Phase, Session};
 use crate::units::Span;
 
 /// A wait shorter than the clock's and the tick's grain is not worth telling.
-const SHORTEST_WAIT: Span = Span::from_millis(1);
+pub(super) const SHORTEST_WAIT: Span = Span::from_millis(1);
 
 impl Session {
     pub(super) fn refuse(
@@ -23,9 +23,7 @@ impl Session {
         env: &mut Env<'_>,
     ) -> Verdict {
         if self.plan.config.mode == Mode::Shadow {
-            self.reason = Some(reply::reason_name(reason));
-            env.recorder.refused(self.labels(), reply::reason_name(reason), Some(booking.told));
-            return self.forward(Decided::ShadowDenied, env);
+            return self.pass_in_shadow(booking, reason, may_park, env);
         }
         self.wait_for(booking, reason, may_park, env)
     }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::admission::shadow::WouldHold;
 use super::fleet::Fleet;
 use super::plan::Plan;
 use crate::config::Learn;
@@ -39,6 +40,8 @@ pub struct Gatekeeper {
     owed: VecDeque<Owed>,
     /// The ledgers that are shared with other Envoys, when they are.
     pub fleet: Option<Fleet>,
+    /// What shadow mode counts as held back.
+    pub would_hold: WouldHold,
 }
 
 /// Which anomaly a failed transaction is.
@@ -56,7 +59,8 @@ impl Gatekeeper {
     pub fn new(plan: Rc<Plan>) -> Self {
         let policies = plan.pools.iter().map(|pool| pool.policy.clone()).collect();
         let fleet = Fleet::new(&plan.config);
-        Self { plan, policies, scratch: Scratch::default(), owed: VecDeque::new(), fleet }
+        let would_hold = WouldHold::new(plan.pools.len());
+        Self { plan, policies, scratch: Scratch::default(), owed: VecDeque::new(), fleet, would_hold }
     }
 
     /// Goes by a newer plan for the pools that it still names: changed limits apply from the next decision, also to
