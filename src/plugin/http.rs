@@ -215,10 +215,11 @@ impl HttpContext for Call {
             }
         }
         let method = first(&headers, ":method").unwrap_or_default();
+        if super::status::is_asked_for(&self.worker, &headers) {
+            return super::status::answer(&self.worker, method, &headers);
+        }
         if method != b"POST" {
-            let accept = first(&headers, "accept").unwrap_or_default();
-            let path = first(&headers, ":path").unwrap_or_default();
-            return super::status::answer(&self.worker, method, path, accept);
+            return Action::Continue;
         }
         let session = self.worker.meters.try_borrow_mut().ok().map(|mut meters| {
             Session::begin(&self.worker.plan, &headers, &mut |path| host::property(path), &mut *meters)

@@ -8,19 +8,22 @@ use super::host;
 use super::worker::{self, Worker};
 use crate::config::Mode;
 use crate::observe::status::{PoolView, Snapshot, build, page};
+use crate::session::head::{Headers, first};
 use crate::units::Timestamp;
 
-/// Answers a request for the status page; everything else passes.
-pub(super) fn answer(worker: &Rc<Worker>, method: &[u8], path: &[u8], accept: &[u8]) -> Action {
-    let Some(status_path) = worker.plan.config.status_path.as_deref() else { return Action::Continue };
-    if !page::is_status_path(path, status_path) {
-        return Action::Continue;
-    }
+/// True for a request of any method on the path of the status page.
+pub(super) fn is_asked_for(worker: &Worker, headers: &Headers<'_>) -> bool {
+    let status_path = worker.plan.config.status_path.as_deref();
+    status_path.is_some_and(|ours| page::is_status_path(first(headers, ":path").unwrap_or_default(), ours))
+}
+
+/// Answers a request for the status page.
+pub(super) fn answer(worker: &Rc<Worker>, method: &[u8], headers: &Headers<'_>) -> Action {
     if method != b"GET" && method != b"HEAD" {
         let headers = [("allow", "GET, HEAD".to_owned())];
         return sent(host::send_response(405, "backpressure_status", &headers, &[]));
     }
-    let form = page::form(accept);
+    let form = page::form(first(headers, "accept").unwrap_or_default());
     let headers = page::headers(form);
     sent(match form {
         page::Form::Html => host::send_response(200, "backpressure_status", &headers, &page::page()),

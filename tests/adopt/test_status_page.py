@@ -22,8 +22,8 @@ def busy():
         yield busy
 
 
-def ask(busy, method="GET", path=CONFIG["status_path"], **headers):
-    request = urllib.request.Request(f"http://127.0.0.1:{busy.envoy.port}{path}", headers=headers, method=method)
+def ask(busy, method="GET", path=CONFIG["status_path"], body=None, **headers):
+    request = urllib.request.Request(f"http://127.0.0.1:{busy.envoy.port}{path}", body, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=10) as response:
             return response.status, response.headers, response.read()
@@ -88,8 +88,15 @@ def test_a_browser_gets_a_page_that_may_do_nothing_else(busy, method):
     assert body.startswith(b"<!doctype html>") is (method == "GET")
 
 
-def test_other_methods_and_paths(busy):
-    assert ask(busy, "DELETE")[0] == 405
+@pytest.mark.parametrize("method", ["DELETE", "POST", "PUT", "OPTIONS", "PATCH"])
+@pytest.mark.parametrize("length", [None, 0, 20, 300_000])
+def test_other_methods_are_answered_here_and_not_by_the_provider(busy, method, length):
+    body = None if length is None else b"x" * length
+    status, headers, answer = ask(busy, method, body=body)
+    assert (status, headers["allow"], answer) == (405, "GET, HEAD", b"")
+
+
+def test_other_paths(busy):
     # Goes to the upstream, which does not know it.
     assert b"<!doctype" not in ask(busy, path="/backpressure/x")[2]
     assert ask(busy, path="/backpressure?at=1", accept="application/json")[0] == 200
