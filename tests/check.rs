@@ -126,6 +126,19 @@ fn a_pool_that_gets_no_calls_is_remarked() {
 }
 
 #[test]
+fn a_preset_is_explained_by_name_and_with_what_it_counts() {
+    let explained = |weights: &str| {
+        let limits = r#""limits": {"tokens_per_minute": 60000}"#;
+        let text = format!(r#"{{"pools": [{{"name": "p", {limits}, "token_weights": {weights}}}]}}"#);
+        explain(&parse(text.as_bytes()).unwrap())
+    };
+    let words = explained(r#"{"preset": "bedrock", "output": 10}"#);
+    let expected = "by the rules of bedrock: input counts 1, cached input 0, cache writes 1, output 10";
+    assert!(words.contains(expected), "{words}");
+    assert!(explained(r#"{"output": 2}"#).contains("weights  input counts 1, cached input 1"));
+}
+
+#[test]
 fn pools_are_explained_in_words() {
     let text = std::fs::read(root().join("tests/config/good/reference.json")).unwrap();
     let words = explain(&parse(&text).unwrap());

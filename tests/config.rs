@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use envoy_backpressure::config::{
-    Class, ClassId, Config, IdentitySource, Learn, LlmTokenWeights, Mode, OutputReserve, parse, parse_all,
+    Class, ClassId, Config, IdentitySource, Learn, LlmTokenWeights, Mode, OutputReserve, PRESETS, parse,
+    parse_all,
 };
 use envoy_backpressure::cost::dialect::Dialect;
 use envoy_backpressure::units::{Resource, Span};
@@ -90,13 +91,7 @@ fn the_reference_example_means_what_it_says() {
     assert_eq!(pool.max_wait, [Span::ZERO, Span::from_secs(5), Span::ZERO]);
     assert_eq!(pool.class_weights, [4, 1, 2]);
     assert_eq!(pool.tenant_weights, [5, 1]);
-    let all_one = LlmTokenWeights {
-        input_milli: 1000,
-        cached_input_milli: 1000,
-        cache_write_milli: 1000,
-        output_milli: 1000,
-    };
-    assert_eq!(pool.llm_token_weights, Some(all_one));
+    assert_eq!(pool.llm_token_weights, Some(LlmTokenWeights::ONCE));
 }
 
 #[test]
@@ -140,6 +135,33 @@ fn doubles_without_a_fraction_are_whole_numbers() {
     assert_eq!(*config.pools[0].limits.get(Resource::Concurrency), Some(1_000_000));
     let weights = config.pools[0].llm_token_weights.unwrap();
     assert_eq!((weights.cached_input_milli, weights.output_milli, weights.input_milli), (100, 5_000, 1_000));
+}
+
+#[test]
+fn presets_are_the_providers_rules_and_are_overridden_key_by_key() {
+    let config = good("presets.json");
+    let weights = |name: &str| {
+        let pool = config.pools.iter().find(|pool| pool.name == name).unwrap();
+        let read = pool.llm_token_weights.unwrap();
+        let milli = [read.input_milli, read.cached_input_milli, read.cache_write_milli, read.output_milli];
+        (read.preset.unwrap(), milli)
+    };
+    for (name, preset) in PRESETS {
+        assert_eq!(weights(name).0, name);
+        let pool = config.pools.iter().find(|pool| pool.name == name).unwrap();
+        assert_eq!(pool.llm_token_weights, Some(preset));
+    }
+    assert_eq!(weights("anthropic"), ("anthropic", [1_000, 0, 1_000, 1_000]));
+    assert_eq!(weights("later-bedrock"), ("bedrock", [1_000, 0, 1_000, 10_000]));
+    assert_eq!(weights("own"), ("gemini", [0, 0, 0, 1_000]));
+}
+
+#[test]
+fn a_fleet_is_read_as_it_is_written() {
+    let fleet = good("fleet.json").fleet.unwrap();
+    assert_eq!((fleet.cluster.as_str(), fleet.prefix.as_str()), ("backpressure-store", "team-a"));
+    assert_eq!((fleet.lease, fleet.timeout), (Span::ZERO, Span::from_millis(75)));
+    assert_eq!(fleet.credentials.as_deref(), Some("envoy:change-me-too"));
 }
 
 #[test]
@@ -371,6 +393,7 @@ mod schema {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy/backpressure.schema.json");
         let schema: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let pool = "/$defs/pool/properties";
+        let fleet = "/properties/fleet/anyOf/1/properties";
         for (place, range) in [
             ("/$defs/weight".to_owned(), range::WEIGHT),
             ("/$defs/wait_ms".to_owned(), range::WAIT_MS),
@@ -386,6 +409,8 @@ mod schema {
             ("/properties/reservation_ttl_seconds".to_owned(), range::RESERVATION_TTL_SECONDS),
             ("/properties/max_retry_after_seconds".to_owned(), range::MAX_RETRY_AFTER_SECONDS),
             ("/properties/cas_attempts".to_owned(), range::CAS_ATTEMPTS),
+            (format!("{fleet}/lease_ms"), range::LEASE_MS),
+            (format!("{fleet}/timeout_ms"), range::FLEET_TIMEOUT_MS),
         ] {
             let found = schema.pointer(&place).unwrap();
             let ends = (found["minimum"].as_u64().unwrap(), found["maximum"].as_u64().unwrap());
@@ -432,8 +457,10 @@ mod reference {
         if let Some(items) = at.get("items") {
             keys(schema, items, &format!("{path}[]"), found);
         }
-        for choice in at.get("oneOf").and_then(Value::as_array).into_iter().flatten() {
-            keys(schema, choice, path, found);
+        for list in ["oneOf", "anyOf"] {
+            for choice in at.get(list).and_then(Value::as_array).into_iter().flatten() {
+                keys(schema, choice, path, found);
+            }
         }
         let is_key = !path.is_empty() && !path.ends_with(">") && !path.ends_with(']');
         if is_key {
@@ -473,6 +500,9 @@ mod reference {
             assert!(most.is_none_or(|most| kind.contains(&most.to_string())), "{key}: {kind}");
             for word in definition.get("enum").and_then(Value::as_array).into_iter().flatten() {
                 assert!(kind.contains(&format!("`{}`", word.as_str().unwrap())), "{key}: {kind}");
+            }
+            if let Some(Value::String(word)) = definition.get("const") {
+                assert!(kind.contains(&format!("`{word}`")), "{key}: {kind}");
             }
             let stated = match definition.get("default") {
                 Some(Value::String(word)) => word.clone(),

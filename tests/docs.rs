@@ -12,6 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use envoy_backpressure::observe::Anomaly;
+use envoy_backpressure::observe::status::{DenialView, FlowView, PoolView, ReturnView, Snapshot};
+use envoy_backpressure::units::Limits;
+use serde_json::Value;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -175,6 +178,49 @@ fn every_metric_is_in_the_table_and_every_row_is_a_metric() {
     for name in told {
         assert!(read("README.md").contains(&format!("`{name}`")), "the README lacks {name}");
     }
+}
+
+/// Paths of all members below a value; the causes in `anomalies` have a page of their own.
+fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) if path != "anomalies" => {
+            for (name, value) in object {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                members(value, &path, found);
+                found.insert(path);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| members(item, &format!("{path}[]"), found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_member_of_the_status_json_is_in_the_table_and_every_row_is_a_member() {
+    let (class, tenant) = ("high".to_owned(), "acme".to_owned());
+    let flow = FlowView {
+        class: class.clone(),
+        tenant: tenant.clone(),
+        waiting: 1,
+        entitled_permille: 1,
+        received_permille: 1,
+        returning_permille: 1,
+    };
+    let limits = Limits { requests: Some(60), ..Limits::default() };
+    let pool = PoolView {
+        flows: vec![flow],
+        returns: vec![ReturnView { class: class.clone(), tenant: tenant.clone(), in_ms: 1 }],
+        ..PoolView::unreadable("p", &limits)
+    };
+    let denial =
+        DenialView { ago_ms: 1, pool: "p".to_owned(), class, tenant, reason: "exhausted", told_ms: None };
+    let snapshot = Snapshot { pools: vec![pool], denials: vec![denial], ..Snapshot::default() };
+    let mut known = BTreeSet::new();
+    members(&serde_json::from_str(&snapshot.to_json()).unwrap(), "", &mut known);
+    let rows = rows(&read("docs/status.md"), "member");
+    let told: BTreeSet<String> = rows.iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+    assert_eq!(told, known);
+    assert_eq!(told.len(), rows.len());
 }
 
 #[test]

@@ -79,8 +79,9 @@ fn explain_pool(out: &mut String, config: &Config, index: usize, pool: &Pool) {
     );
     if let Some(weights) = pool.llm_token_weights {
         let factor = |milli: u32| f64::from(milli) / 1_000.0;
+        let preset = weights.preset.map(|name| format!("by the rules of {name}: ")).unwrap_or_default();
         let text = format!(
-            "input counts {}, cached input {}, cache writes {}, output {}",
+            "{preset}input counts {}, cached input {}, cache writes {}, output {}",
             factor(weights.input_milli),
             factor(weights.cached_input_milli),
             factor(weights.cache_write_milli),

@@ -18,12 +18,14 @@ mod pools;
 pub mod range;
 mod reader;
 mod suggest;
+mod weights;
 mod wire;
 
 pub use error::ConfigError;
 pub use fleet::Fleet;
 pub use glob::Glob;
 pub use parse::{parse, parse_all};
+pub use weights::{LlmTokenWeights, PRESETS};
 
 /// Index of a class in [`Config::classes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,19 +80,6 @@ pub enum OutputReserve {
     MaxTokens,
     /// The smaller of that and a high quantile of the pool's recent outputs.
     Learned,
-}
-
-/// What each kind of LLM token costs, in thousandths (1000 = counts once).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LlmTokenWeights {
-    /// Uncached input.
-    pub input_milli: u32,
-    /// Input read from the provider's prompt cache.
-    pub cached_input_milli: u32,
-    /// Input written to the provider's prompt cache.
-    pub cache_write_milli: u32,
-    /// Output, reasoning included.
-    pub output_milli: u32,
 }
 
 /// What is learned from the provider's answers.

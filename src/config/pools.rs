@@ -1,12 +1,11 @@
 //! The pools: which calls, which caps, how they are shared.
 
-use super::json::Json;
 use super::matching;
 use super::parties::{expect_class, named, read_weight};
 use super::range;
 use super::reader::{Object, Reader};
 use super::suggest::nearest;
-use super::{Class, Learn, LlmTokenWeights, OutputReserve, Pool, Tenant};
+use super::{Class, Learn, OutputReserve, Pool, Tenant, weights};
 use crate::cost::dialect::Dialect;
 use crate::units::{Limits, Resource, Span};
 
@@ -97,7 +96,7 @@ fn read_pool(reader: &mut Reader, pool: &Object<'_>, context: &Context<'_>) -> P
     let burst = reader.whole(pool, "burst_seconds", &range::BURST_SECONDS);
     let default_output = reader.whole(pool, "default_output_tokens", &range::OUTPUT_LLM_TOKENS);
     let output_reserve = reader.word(pool, "output_reserve", &reserves).unwrap_or(OutputReserve::Learned);
-    let llm_token_weights = read_llm_token_weights(reader, pool);
+    let llm_token_weights = weights::read(reader, pool);
     let (max_wait, class_weights) = read_classes(reader, pool, context);
     Pool {
         name,
@@ -139,44 +138,6 @@ fn read_limits(reader: &mut Reader, pool: &Object<'_>) -> Limits {
         };
         reader.whole(&limits, key, &allowed)
     })
-}
-
-fn read_llm_token_weights(reader: &mut Reader, pool: &Object<'_>) -> Option<LlmTokenWeights> {
-    let weights = reader.child(pool, "token_weights", &["input", "cached_input", "cache_write", "output"])?;
-    let mut milli = |key| read_milli(reader, &weights, key).unwrap_or(1_000);
-    let read = LlmTokenWeights {
-        input_milli: milli("input"),
-        cached_input_milli: milli("cached_input"),
-        cache_write_milli: milli("cache_write"),
-        output_milli: milli("output"),
-    };
-    if [read.input_milli, read.cached_input_milli, read.cache_write_milli, read.output_milli] == [0; 4] {
-        reader.fail(weights.pointer(), "must not all be 0: nothing would ever count");
-    }
-    Some(read)
-}
-
-/// A factor from 0 to 1000 in thousandths, rounded to the nearest one.
-fn read_milli(reader: &mut Reader, weights: &Object<'_>, key: &str) -> Option<u32> {
-    let json = weights.get(key)?;
-    let Json::Number(number) = json else {
-        reader.fail(weights.at(key), format!("must be a number, got {json}"));
-        return None;
-    };
-    let factor = number.as_f64().unwrap_or(f64::NAN);
-    // Shown as an integer: the code that prints floats is 16 KiB that nothing else in the module needs.
-    let most = range::MAX_LLM_TOKEN_WEIGHT;
-    let reason = if factor > f64::from(most) {
-        format!("must be at most {most}, got {json}")
-    } else if factor < 0.0 || factor.is_nan() {
-        format!("must be at least 0, got {json}")
-    } else if factor > 0.0 && factor < 0.001 {
-        format!("must be 0 or at least 0.001, got {json}")
-    } else {
-        return Some((factor * 1_000.0).round() as u32);
-    };
-    reader.fail(weights.at(key), reason);
-    None
 }
 
 fn read_learn(reader: &mut Reader, pool: &Object<'_>) -> Learn {

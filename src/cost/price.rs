@@ -4,7 +4,6 @@
 //! weight against the total limit, and as it is against the output limit. Sums are rounded up, so that a call is
 //! never cheaper than its share.
 
-use super::dialect::Dialect;
 use super::request::RequestFacts;
 use super::usage::Usage;
 use crate::config::{LlmTokenWeights, Pool};
@@ -21,34 +20,8 @@ pub struct ExceedsLimit {
     pub need: u64,
 }
 
-/// Every LLM token counts once. The contract's default, for every provider.
-pub const PLAIN: LlmTokenWeights = LlmTokenWeights {
-    input_milli: 1_000,
-    cached_input_milli: 1_000,
-    cache_write_milli: 1_000,
-    output_milli: 1_000,
-};
-
-/// What the provider itself counts against its limits, as `token_weights` to put into the configuration.
-///
-/// Not applied by itself: the default is [`PLAIN`] whatever the provider, because these rules differ by model, tier
-/// and time. Sources: the providers' rate-limit pages, listed in `docs/dialects.md`.
-pub const fn provider_weights(dialect: Dialect) -> LlmTokenWeights {
-    match dialect {
-        // Cache reads are free against input limits; output is counted as produced.
-        Dialect::Anthropic => LlmTokenWeights { cached_input_milli: 0, ..PLAIN },
-        // Cache reads are free; output burns down five-fold (more for the largest models).
-        Dialect::Bedrock => LlmTokenWeights { cached_input_milli: 0, output_milli: 5_000, ..PLAIN },
-        // The per-minute limit is on input only.
-        Dialect::Gemini => LlmTokenWeights { output_milli: 0, ..PLAIN },
-        Dialect::OpenAi | Dialect::AzureOpenAi | Dialect::Mistral | Dialect::Cohere | Dialect::Ollama => {
-            PLAIN
-        }
-    }
-}
-
 fn weights(pool: &Pool) -> LlmTokenWeights {
-    pool.llm_token_weights.unwrap_or(PLAIN)
+    pool.llm_token_weights.unwrap_or(LlmTokenWeights::ONCE)
 }
 
 /// `parts` are (LLM tokens, weight in thousandths).

@@ -1,6 +1,6 @@
-use super::{ExceedsLimit, PLAIN, actual, provider_weights, reserve};
-use crate::config::{Learn, LlmTokenWeights, Match, OutputReserve, Pool};
-use crate::cost::dialect::{Dialect, classify};
+use super::{ExceedsLimit, actual, reserve};
+use crate::config::{Learn, LlmTokenWeights, Match, OutputReserve, PRESETS, Pool};
+use crate::cost::dialect::classify;
 use crate::cost::request::{BodySeen, RequestFacts, read_request};
 use crate::cost::usage::Usage;
 use crate::units::{Cost, Limits, Resource, Span};
@@ -75,6 +75,7 @@ fn weights_apply_and_round_up() {
         cached_input_milli: 100,
         cache_write_milli: 1_250,
         output_milli: 4_000,
+        ..LlmTokenWeights::ONCE
     };
     let weighted = pool(Limits::default(), Some(weights));
     assert_eq!(reserve(&weighted, &facts(1), 1), Ok(cost(6, 2, 1)));
@@ -98,9 +99,27 @@ fn nonsense_usage_saturates() {
 }
 
 #[test]
-fn provider_weights_are_only_offered() {
-    assert_eq!(provider_weights(Dialect::OpenAi), PLAIN);
-    assert_eq!(provider_weights(Dialect::Anthropic).cached_input_milli, 0);
+fn without_weights_every_provider_counts_everything_once() {
     let usage = Usage { input: Some(10), cached_input: 9, output: Some(1), ..Usage::default() };
     assert_eq!(actual(&pool(Limits::default(), None), &usage), cost(11, 10, 1));
+}
+
+#[test]
+fn presets_count_what_the_provider_counts() {
+    let usage = Usage { input: Some(100), cached_input: 60, cache_write: 10, output: Some(7) };
+    for (name, llm_tokens, input) in [
+        ("openai", 107, 100),
+        ("azure_openai", 107, 100),
+        ("anthropic", 47, 40),
+        ("gemini", 100, 100),
+        ("bedrock", 75, 40),
+        ("groq", 47, 40),
+        ("mistral", 107, 100),
+        ("cohere", 107, 100),
+        ("ollama", 107, 100),
+    ] {
+        let (_, weights) = PRESETS.into_iter().find(|(preset, _)| *preset == name).unwrap();
+        let pool = pool(Limits::default(), Some(weights));
+        assert_eq!(actual(&pool, &usage), cost(llm_tokens, input, 7), "{name}");
+    }
 }
