@@ -103,6 +103,41 @@ def test_what_is_not_a_module_is_refused(tmp_path):
         image.write(path, tmp_path / "image", "1")
 
 
+CHANGELOG = """# Changelog
+
+## [Unreleased]
+
+### Added
+
+- What comes.
+
+## [1.2.3] - 2026-01-02
+
+### Fixed
+
+- A [thing](docs/thing.md), see [there](https://example.org/x).
+
+## [1.2.2]
+
+- Old.
+"""
+
+
+def test_release_notes_are_the_changelog_of_the_version():
+    assert release.changes(CHANGELOG, "1.2.3") == "### Fixed\n\n- A thing, see [there](https://example.org/x)."
+    assert release.changes(CHANGELOG, "2.0.0") == "### Added\n\n- What comes."
+    with pytest.raises(ValueError, match="says nothing"):
+        release.changes("# Changelog\n\n## 0.1.0\n", "2.0.0")
+
+
+def test_release_notes_tell_what_it_is_and_give_every_digest(layout):
+    text = release.notes("1.2.3", "ab" * 32, layout)
+    assert text.startswith("# Backpressure for Envoy 1.2.3\n")
+    assert "ab" * 32 in text
+    for entry in json.loads((layout / "index.json").read_text())["manifests"]:
+        assert entry["digest"].removeprefix("sha256:") in text
+
+
 def test_the_bill_of_materials_lists_what_is_linked():
     materials, _ = release.bill_of_materials("0" * 64)
     names = {component["name"] for component in materials["components"]}

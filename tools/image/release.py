@@ -4,13 +4,14 @@
     backpressure-VERSION.oci.tar                    the image layout
     backpressure.schema.json                        the configuration's schema
     backpressure.cdx.json                           what is compiled into the module (CycloneDX 1.5)
-    NOTES.md                                        version, digests, and the changes since the last tag
+    NOTES.md                                        version, what changed (from CHANGELOG.md), digests
     SHA256SUMS                                      of all of these
 """
 
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -89,18 +90,29 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def git(*arguments):
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+def changes(text, version):
+    """The changelog's section of a version, as a heading and lines; what is unreleased when it has none of its own."""
+    sections = re.split(r"^## ", text, flags=re.M)[1:]
+    by_name = {re.match(r"\[?([^\]\s]+)", section)[1]: section for section in sections}
+    section = by_name.get(version) or by_name.get("Unreleased")
+    if section is None:
+        raise ValueError(f"CHANGELOG.md says nothing of {version}")
+    body = section.split("\n", 1)[1].strip()
+    # Links that are relative to the repository's root lead nowhere from a release.
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", body)
 
 
 def notes(version, digest, layout):
     images = json.loads((layout / "index.json").read_text())["manifests"]
-    last = git("describe", "--tags", "--abbrev=0")
-    changes = git("log", "--no-merges", "--format=- %s", f"{last}..HEAD" if last else "HEAD")
-    lines = [f"# Backpressure for Envoy {version}", "", "For Envoy 1.36 to 1.40 (V8).", "", "| what | sha256 |", "| --- | --- |",
-             f"| `backpressure.wasm` | `{digest}` |"]
-    lines += [f"| image `{image['annotations']['org.opencontainers.image.ref.name']}` | `{image['digest']}` |" for image in images]
-    return "\n".join([*lines, "", f"## Changes since {last}" if last else "## Changes", "", changes, ""])
+    text = changes((ROOT / "CHANGELOG.md").read_text(), version)
+    lines = [f"# Backpressure for Envoy {version}", "",
+             "An admission gate for LLM traffic as one WebAssembly filter. For Envoy 1.36 to 1.40 (V8), Istio from 1.28, Envoy Gateway from 1.6.", "",
+             text, "", "## Files", "", "| what | sha256 |", "| --- | --- |", f"| `backpressure.wasm` | `{digest}` |"]
+    lines += [f"| image `{image['annotations']['org.opencontainers.image.ref.name']}` | `{image['digest'].removeprefix('sha256:')}` |"
+              for image in images]
+    lines += ["", "`SHA256SUMS` has the digests of all files. `backpressure-check`, from the same sources, says whether a configuration is still",
+              "accepted; docs/upgrade.md says what an upgrade keeps.", ""]
+    return "\n".join(lines)
 
 
 def main(directory):
