@@ -34,6 +34,31 @@ impl Tokenizers {
     }
 }
 
+/// A text, its kind, and what tokenizers without weights of their own make of it.
+pub(crate) struct Other {
+    /// Its folder.
+    pub(crate) kind: String,
+    /// Its bytes.
+    pub(crate) text: String,
+    /// LLM tokens of Tekken and of Llama 3.
+    pub(crate) exact: [u64; 2],
+}
+
+/// The documents that `others.py` counted.
+pub(crate) fn others() -> Vec<Other> {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/accuracy/corpus"));
+    let table = std::fs::read_to_string(root.join("others.tsv")).expect("tools/accuracy/others.py has run");
+    let read = |line: &str| {
+        let mut fields = line.split('\t');
+        let name = fields.next()?;
+        let mut number = || fields.next()?.parse().ok();
+        let exact = [number()?, number()?];
+        let text = std::fs::read_to_string(root.join(name)).ok()?;
+        Some(Other { kind: name.split('/').nth(1)?.to_owned(), text, exact })
+    };
+    table.lines().filter_map(read).filter(|other| other.text.len() >= 1_000).collect()
+}
+
 /// Every document of a part, sorted. Claude's counts come from the file that `corpus.py` wrote.
 pub(crate) fn load(part: &str) -> Vec<Document> {
     assert_eq!(Family::ALL, [Family::O200k, Family::Cl100k, Family::Claude, Family::ClaudeDense]);

@@ -4,6 +4,7 @@
 //! tools/accuracy/corpus.py                         # once: builds target/accuracy/corpus
 //! cargo run --release -p accuracy                  # error per kind of text, over the test part
 //! cargo run --release -p accuracy -- --fit         # fits on the fit part, rewrites src/cost/text/weights.rs
+//! cargo run --release -p accuracy -- --others      # Tekken and Llama 3, once tools/accuracy/others.py has counted
 //! cargo run --release -p accuracy -- --count FILE  # what each tokenizer and the estimate say for one file
 //! ```
 #![allow(
@@ -35,13 +36,10 @@ fn main() {
             std::fs::write(path, fit.source()).expect("weights.rs is writable");
             println!("wrote {path}");
         }
+        ["--others"] => report::print_others(&corpus::others(), |text| sampled(text, Family::O200k)),
         _ => {
             let documents = corpus::load("test");
-            let kept = report::print(&documents, |text, family| {
-                let mut sample = Sample::new();
-                sample.feed(text.as_bytes());
-                sample.llm_tokens(Family::ALL[family]) as f64
-            });
+            let kept = report::print(&documents, |text, family| sampled(text, Family::ALL[family]));
             report::speed(&documents);
             if !kept {
                 eprintln!("a named kind is more than 10 % off, or the whole leans by more than 3 %");
@@ -49,4 +47,11 @@ fn main() {
             }
         }
     }
+}
+
+/// The estimate as the filter makes it.
+fn sampled(text: &str, family: Family) -> f64 {
+    let mut sample = Sample::new();
+    sample.feed(text.as_bytes());
+    sample.llm_tokens(family) as f64
 }

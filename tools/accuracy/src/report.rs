@@ -1,6 +1,6 @@
 //! The table of errors.
 
-use crate::corpus::Document;
+use crate::corpus::{Document, Other};
 use envoy_backpressure::cost::text::{Family, llm_tokens};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -48,6 +48,28 @@ impl Errors {
     fn cells(&self) -> String {
         let percent = |sum: f64| 100.0 * sum / self.documents;
         format!("{:5.1} {:+6.1} {:+6.1}", percent(self.absolute), percent(self.signed), 100.0 * self.worst)
+    }
+}
+
+/// Prints, for each kind, how far the estimate is from Tekken and Llama 3, in per cent.
+pub(crate) fn print_others(documents: &[Other], estimate: impl Fn(&str) -> f64) {
+    let mut kinds: BTreeMap<(bool, &str), [Errors; 2]> = BTreeMap::new();
+    let mut named: [Errors; 2] = Default::default();
+    for document in documents {
+        let is_named = NAMED.contains(&document.kind.as_str());
+        let row = kinds.entry((!is_named, &document.kind)).or_default();
+        for (at, exact) in document.exact.into_iter().enumerate() {
+            let error = (estimate(&document.text) - exact as f64) / exact as f64;
+            row[at].add(error);
+            if is_named {
+                named[at].add(error);
+            }
+        }
+    }
+    println!("             docs   Tekken: mean bias worst | Llama 3");
+    let all = [((false, "named kinds"), named)];
+    for ((_, kind), row) in kinds.iter().chain(all.iter().map(|(kind, row)| (kind, row))) {
+        println!("{kind:12} {:4}   {}  | {}", row[0].documents, row[0].cells(), row[1].cells());
     }
 }
 
