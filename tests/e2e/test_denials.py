@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from gatekit import config, send, statuses
+from gatekit import config, eventually, send, statuses
 from harness import call, parallel
 
 LIMIT_HEADERS = [f"x-ratelimit-{what}-{of}" for what in ("limit", "remaining", "reset") for of in ("requests", "tokens")]
@@ -122,9 +122,9 @@ def test_shadow_mode_counts_what_would_only_have_waited_as_parked(gate, provider
     assert [reply.headers.get("x-backpressure-shadow") for reply in replies] == [None, None, None, "denied", "denied"]
     assert {kind: envoy.metric("requests", decision=kind) for kind in ("admitted", "parked", "shadow_denied", "denied")} == {
         "admitted": 1, "parked": 2, "shadow_denied": 2, "denied": 0}
-    assert envoy.metric("wait_ms_count") == 2
+    eventually(lambda: envoy.metric("wait_ms_count") == 2, what="the histogram")
     eventually(lambda: len(envoy.access_entries()) == 5, what="the access log")
-    gates = [entry["gate"] for entry in envoy.access_entries()]
+    gates = [json.loads(entry["gate"]) for entry in envoy.access_entries()]
     assert [gate["decision"] for gate in gates] == ["admitted", "parked", "parked", "shadow_denied", "shadow_denied"]
 
 
