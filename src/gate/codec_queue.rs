@@ -9,12 +9,16 @@
 //! ```
 
 use super::codec::{Reader, put};
+use super::compact::{low8, low16, low32};
 use super::queue::{ALL_RETURN, FlowState, MAX_CALLS, MAX_FLOWS, Queue};
 
 /// Encoded bytes of a flow.
 pub(crate) const FLOW_BYTES: usize = 24;
 /// Encoded bytes of a call without its amounts.
 pub(crate) const CALL_BYTES: usize = 7;
+/// 48 bits, and 24.
+const FINISH: u64 = (1 << 48) - 1;
+const SUM: u32 = (1 << 24) - 1;
 
 pub(crate) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
     let calls = &queue.calls;
@@ -24,8 +28,11 @@ pub(crate) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
     put(out, queue.virtual_time.to_le_bytes());
     put(out, queue.decays.to_le_bytes());
     put(out, u16::try_from(queue.flows.len()).unwrap_or(u16::MAX).to_le_bytes());
-    for flow in &queue.flows {
-        put(out, encode_flow(flow));
+    let start = out.len();
+    out.resize(start.saturating_add(queue.flows.len().saturating_mul(FLOW_BYTES)), 0);
+    let (places, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<FLOW_BYTES>();
+    for (place, flow) in places.iter_mut().zip(&queue.flows) {
+        *place = encode_flow(flow);
     }
     if calls.is_empty() {
         return;
@@ -83,32 +90,44 @@ pub(crate) fn decode_queue(reader: &mut Reader<'_>, queue: &mut Queue) -> Option
     Some(())
 }
 
+/// As three words, which costs a third of what single bytes do.
 fn encode_flow(flow: &FlowState) -> [u8; FLOW_BYTES] {
-    let [t0, t1, t2, t3] = flow.tenant.to_le_bytes();
-    let weights = u32::from(flow.class_weight) << 10 | u32::from(flow.tenant_weight);
-    let [w0, w1, w2, w3] = (weights << 12 | u32::from(flow.waiting)).to_le_bytes();
-    let [f0, f1, f2, f3, f4, f5, ..] = flow.finish.to_le_bytes();
-    let [r0, r1] = flow.return_rate.to_le_bytes();
-    let [a, b, c, _] = flow.asked.to_le_bytes();
-    let [d, e, f, _] = flow.received.to_le_bytes();
-    [flow.class, t0, t1, t2, t3, w0, w1, w2, w3, f0, f1, f2, f3, f4, f5, r0, r1, flow.trust, a, b, c, d, e, f]
+    let weights = u64::from(flow.class_weight) << 22 | u64::from(flow.tenant_weight) << 12;
+    let weights = weights | u64::from(flow.waiting);
+    let rate = u64::from(flow.return_rate);
+    let words = [
+        u64::from(flow.class) | u64::from(flow.tenant) << 8 | weights << 40,
+        (weights >> 24) & 0xff | (flow.finish & FINISH) << 8 | rate << 56,
+        rate >> 8
+            | u64::from(flow.trust) << 8
+            | u64::from(flow.asked & SUM) << 16
+            | u64::from(flow.received) << 40,
+    ];
+    let mut bytes = [0; FLOW_BYTES];
+    let (places, _) = bytes.as_chunks_mut::<8>();
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    bytes
 }
 
 fn decode_flow(bytes: [u8; FLOW_BYTES]) -> FlowState {
-    let [class, t0, t1, t2, t3, w0, w1, w2, w3, f0, f1, f2, f3, f4, f5, r0, r1, trust, a, b, c, d, e, f] =
-        bytes;
-    let packed = u32::from_le_bytes([w0, w1, w2, w3]);
-    let weight = |bits: u32| u16::try_from(bits & 0x3ff).unwrap_or(0).clamp(1, 1_000);
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let mut word = || words.next().unwrap_or(0);
+    let (first, second, third) = (word(), word(), word());
+    let packed = low32(first >> 40 | (second & 0xff) << 24);
+    let weight = |bits: u32| low16(bits & 0x3ff).clamp(1, 1_000);
     FlowState {
-        class,
-        tenant: u32::from_le_bytes([t0, t1, t2, t3]),
+        class: low8(low32(first)),
+        tenant: low32(first >> 8),
         class_weight: weight(packed >> 22),
         tenant_weight: weight(packed >> 12),
-        waiting: u16::try_from(packed & 0xfff).unwrap_or(0),
-        finish: u64::from_le_bytes([f0, f1, f2, f3, f4, f5, 0, 0]),
-        return_rate: u16::from_le_bytes([r0, r1]).min(ALL_RETURN),
-        trust,
-        asked: u32::from_le_bytes([a, b, c, 0]),
-        received: u32::from_le_bytes([d, e, f, 0]),
+        waiting: low16(packed & 0xfff),
+        finish: second >> 8 & FINISH,
+        return_rate: low16(low32(second >> 56 | (third & 0xff) << 8)).min(ALL_RETURN),
+        trust: low8(low32(third >> 8)),
+        asked: low32(third >> 16) & SUM,
+        received: low32(third >> 40),
     }
 }

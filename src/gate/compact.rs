@@ -51,13 +51,15 @@ pub(crate) const fn low64(wide: u128) -> u64 {
     (wide & 0xffff_ffff_ffff_ffff) as u64
 }
 
+/// Truncates to the low 16 bits.
 #[allow(clippy::cast_possible_truncation)]
-const fn low16(wide: u32) -> u16 {
+pub(crate) const fn low16(wide: u32) -> u16 {
     (wide & 0xffff) as u16
 }
 
+/// Truncates to the low 8 bits.
 #[allow(clippy::cast_possible_truncation)]
-const fn low8(wide: u32) -> u8 {
+pub(crate) const fn low8(wide: u32) -> u8 {
     (wide & 0xff) as u8
 }
 

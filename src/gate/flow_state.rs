@@ -43,6 +43,11 @@ impl FlowState {
         (self.class, self.tenant)
     }
 
+    /// All that its effective weight depends on, besides who else waits.
+    pub(crate) const fn weights(&self) -> (u8, u16, u16) {
+        (self.class, self.class_weight, self.tenant_weight)
+    }
+
     pub(crate) fn new(flow: &Flow, finish: u64) -> Self {
         Self {
             class: flow.class.0,

@@ -2,15 +2,13 @@
 
 use crate::units::Cost;
 
-use super::calls::Call;
 use super::curve::Curve;
 use super::horizon::Horizon;
 use super::ledger::Ledger;
-use super::queue::{ALL_RETURN, FlowState, MEMORY, Place, STEP};
+use super::queue::{ALL_RETURN, FlowState, MEMORY, Place, Queue, STEP};
+use super::sums::{Prices, Sums, WHOLE_SLOT};
 use super::weight::{Pricing, Weights};
 
-/// Thousandths of a slot that one call holds.
-const WHOLE_SLOT: u64 = 1_000;
 /// Scale of ratios.
 const RATIO_BITS: u32 = 16;
 /// A flow is taken to ask for at most this many times what it asked for lately.
@@ -35,6 +33,8 @@ struct Other {
     dominant: u64,
     /// Service it is owed before this call's turn beyond what waits now, if it asks for that much.
     owed: u64,
+    /// The same over `dominant`, see [`ratio`].
+    all: u64,
     /// Service that its new calls lately asked for.
     asked: u64,
 }
@@ -62,16 +62,20 @@ impl Line {
         let range = queue.range(flow);
         let before = place.map_or(range.end, |place| place.call);
         let own_due = place.and_then(|place| queue.calls.get(place.call)).map_or(u64::MAX, |call| call.due());
-        let (mut ahead, mut sums) = (0_u64, [0; 5]);
-        for call in queue.calls.range(range.start..before) {
-            ahead = ahead.saturating_add(pricing.dominant(&call.amounts));
-            add(&mut sums, &call.amounts);
-            line.before(&call, now, own.return_rate);
+        let prices = Prices::new(&queue.calls, pricing);
+        let mut early = Sums::default();
+        for call in range.start..before {
+            early.add(&prices, call);
+            if fits {
+                line.before(queue, call, now, own.return_rate);
+            }
         }
-        line.put_ahead(&sums, own);
-        let whole = returning(ahead, own).saturating_add(pricing.dominant(&amounts));
+        line.put_ahead(&early.amounts(&prices), own);
+        let whole = returning(early.price, own).saturating_add(pricing.dominant(&amounts));
         let tag = own.finish.saturating_add(weights.of(own).virtual_span(whole));
         let mut next = 0_usize;
+        let mut weight = weights.of(own);
+        let (mut alike, mut rounding) = (own.weights(), weight.rounding());
         for (index, state) in queue.flows.iter().enumerate() {
             let first = next;
             next = first.saturating_add(state.waiting.into());
@@ -81,54 +85,51 @@ impl Line {
             if state.waiting == 0 {
                 // Its next call is likely to come in the middle of the wait that is told now.
                 let idle = tag.saturating_sub(state.finish.max(queue.virtual_time));
-                line.others.push(Other {
-                    sums: need,
-                    dominant: pricing.dominant(&amounts),
-                    owed: weights.of(state).service(idle),
-                    asked: u64::from(state.asked).saturating_mul(STEP),
-                });
+                line.after(need, pricing.dominant(&amounts), weights.of(state).service(idle), state);
                 continue;
             }
-            let weight = weights.of(state);
+            if state.weights() != alike {
+                weight = weights.of(state);
+                (alike, rounding) = (state.weights(), weight.rounding());
+            }
             let owed = weight.service(tag.saturating_sub(state.finish));
             // Of two calls with the same tag the one that is due first goes first: never each before the other.
-            let surely = owed.saturating_sub(weight.rounding());
-            let maybe = owed.saturating_add(weight.rounding());
-            let mut other = Other {
-                sums: [0; 5],
-                dominant: 0,
-                owed: 0,
-                asked: u64::from(state.asked).saturating_mul(STEP),
-            };
-            let mut sums = [0; 5];
-            for call in queue.calls.range(first..next) {
+            let surely = owed.saturating_sub(rounding);
+            let maybe = owed.saturating_add(rounding);
+            let (mut all, mut late) = (Sums::default(), Sums::default());
+            for call in first..next {
                 // All that follow have later tags still, and the flow is owed nothing beyond its calls.
-                let waiting = returning(other.dominant, state);
+                let waiting = returning(all.price, state);
                 if waiting > maybe {
                     break;
                 }
-                let cost = pricing.dominant(&call.amounts);
-                let served = waiting.saturating_add(cost);
-                if served < surely || (served <= maybe && call.due() < own_due) {
-                    add(&mut sums, &call.amounts);
-                    line.before(&call, now, state.return_rate);
+                let served = waiting.saturating_add(all.add(&prices, call));
+                let due = || queue.calls.get(call).map_or(0, |call| call.due());
+                if served >= surely && (served > maybe || due() >= own_due) {
+                    late.add(&prices, call);
+                } else if fits {
+                    line.before(queue, call, now, state.return_rate);
                 }
-                other.dominant = other.dominant.saturating_add(cost);
-                add(&mut other.sums, &call.amounts);
             }
-            line.put_ahead(&sums, state);
-            other.owed = owed.saturating_sub(returning(other.dominant, state));
-            if other.owed > 0 {
-                line.others.push(other);
-            }
+            line.put_ahead(&all.without(&late).amounts(&prices), state);
+            let owed = owed.saturating_sub(returning(all.price, state));
+            line.after(all.amounts(&prices), all.price, owed, state);
         }
         line
     }
 
     /// Takes note of a call that goes first.
-    fn before(&mut self, call: &Call, now: u64, return_rate: u16) {
-        if let Some(earlier) = &mut self.earlier {
+    fn before(&mut self, queue: &Queue, call: usize, now: u64, return_rate: u16) {
+        if let (Some(earlier), Some(call)) = (&mut self.earlier, queue.calls.get(call)) {
             earlier.add(call.due().saturating_sub(now), &call.amounts, return_rate);
+        }
+    }
+
+    /// Takes note of a flow that is owed service beyond the calls that it has waiting: `sums` with the price `dominant`.
+    fn after(&mut self, sums: [u64; 5], dominant: u64, owed: u64, state: &FlowState) {
+        if owed > 0 {
+            let asked = u64::from(state.asked).saturating_mul(STEP);
+            self.others.push(Other { sums, dominant, owed, all: ratio(owed, dominant), asked });
         }
     }
 
@@ -184,13 +185,16 @@ impl Line {
         let mut ahead = self.ahead;
         for other in &self.others {
             let grown = other.asked.saturating_mul(wait / 1_000).saturating_mul(GROWTH) / (MEMORY / 1_000);
-            let service = other.owed.min(if wait == u64::MAX { u64::MAX } else { grown });
-            let ratio = service.saturating_mul(1 << RATIO_BITS).checked_div(other.dominant).unwrap_or(0);
+            let ratio = if wait == u64::MAX || grown >= other.owed {
+                other.all
+            } else {
+                ratio(grown, other.dominant)
+            };
+            if ratio == 0 {
+                continue;
+            }
             for (sum, &amount) in ahead.iter_mut().zip(&other.sums) {
-                if amount > 0 {
-                    let part = u128::from(amount).saturating_mul(ratio.into()) >> RATIO_BITS;
-                    *sum = sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX));
-                }
+                *sum = sum.saturating_add(part(amount, ratio));
             }
         }
         let slots = slot_scale(ledger);
@@ -216,12 +220,20 @@ fn returning(amount: u64, state: &FlowState) -> u64 {
     amount.saturating_mul(state.return_rate.into()) >> ALL_RETURN.ilog2()
 }
 
-fn add(sums: &mut [u64; 5], amounts: &[u32; 4]) {
-    let [requests, llm_tokens, input, output, slots] = sums;
-    for (sum, &amount) in [requests, llm_tokens, input, output].into_iter().zip(amounts) {
-        *sum = sum.saturating_add(amount.into());
+/// `service` over `dominant`, in parts of 2^[`RATIO_BITS`].
+fn ratio(service: u64, dominant: u64) -> u64 {
+    service.saturating_mul(1 << RATIO_BITS).checked_div(dominant).unwrap_or(0)
+}
+
+/// `amount` times `ratio`, which is in parts of 2^[`RATIO_BITS`].
+fn part(amount: u64, ratio: u64) -> u64 {
+    match amount.checked_mul(ratio) {
+        Some(product) => product >> RATIO_BITS,
+        None => {
+            let wide = u128::from(amount).saturating_mul(ratio.into()) >> RATIO_BITS;
+            u64::try_from(wide).unwrap_or(u64::MAX)
+        }
     }
-    *slots = slots.saturating_add(WHOLE_SLOT);
 }
 
 fn scaled(amount: u64, scale: u64) -> i64 {

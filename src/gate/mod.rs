@@ -26,6 +26,7 @@ pub mod settle;
 mod slots;
 pub mod standing;
 pub mod store;
+mod sums;
 mod usage;
 mod weight;
 

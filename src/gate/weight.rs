@@ -91,13 +91,18 @@ impl Pricing {
 
     /// The dominant share of a call, as time of its most demanding limit; at least 1 microsecond.
     pub(crate) fn dominant(&self, amounts: &[u32; 4]) -> u64 {
-        let mut most = self.slot.max(1);
-        for (&amount, &factor) in amounts.iter().zip(&self.factors) {
-            if factor > 0 {
-                let scaled = u64::from(amount).saturating_mul(factor);
-                most = most.max(scaled.saturating_add((1 << FACTOR_BITS) - 1) >> FACTOR_BITS);
-            }
-        }
-        most
+        let prices = amounts.iter().zip(&self.factors).map(|(&amount, &factor)| Self::price(amount, factor));
+        prices.fold(self.slot.max(1), u64::max)
+    }
+
+    /// Time of one limit that `amount` takes, with the factor of that limit.
+    pub(crate) fn price(amount: u32, factor: u64) -> u64 {
+        let scaled = u64::from(amount).saturating_mul(factor);
+        scaled.saturating_add((1 << FACTOR_BITS) - 1) >> FACTOR_BITS
+    }
+
+    /// See [`Pricing::price`]: requests, LLM tokens, input, output.
+    pub(crate) const fn factors(&self) -> [u64; 4] {
+        self.factors
     }
 }
