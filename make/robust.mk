@@ -1,7 +1,6 @@
 # Proofs that take longer than the tests: fuzzing, faults under load, every version, a long run, supply chain. Included by the
 # Makefile.
 
-FUZZ_VERSION := 0.13.2
 DENY_VERSION := 0.20.2
 SECONDS ?= 600
 # The published package of 1.38.3 was built without V8 and loads no wasm filter at all.
@@ -9,12 +8,12 @@ ENVOY_VERSIONS := 1.36.4 1.37.0 1.38.2 1.39.3 1.40.0
 
 ##@ Robustness
 .PHONY: fuzz
-fuzz: .tools/bin/cargo-fuzz ## Every fuzz target for SECONDS (600), two at a time
-	$(PYTHON) tools/fuzz.py $(SECONDS)
+fuzz: ## Every fuzz target for SECONDS (600), two at a time
+	$(PYTHON) tools/fuzz.py $(SECONDS) 2
 
 .PHONY: fuzz-smoke
-fuzz-smoke: .tools/bin/cargo-fuzz ## The same for 60 s each
-	$(PYTHON) tools/fuzz.py 60
+fuzz-smoke: ## Every fuzz target for 60 s, all at once
+	$(PYTHON) tools/fuzz.py 60 16
 
 .PHONY: faults
 faults: $(WASM) $(TRAP) testbed $(VENV)/ready ## Dying VMs, a failing provider, 1 000 clients that leave, a full disk, changing configurations
@@ -35,9 +34,6 @@ deny: .tools/bin/cargo-deny ## Licences, sources and duplicates of dependencies;
 .PHONY: reproducible
 reproducible: toolchain ## Builds the committed sources in two folders and compares the bytes
 	tools/reproducible.sh
-
-.tools/bin/cargo-fuzz:
-	cargo install --quiet --locked --root .tools --version $(FUZZ_VERSION) cargo-fuzz
 
 .tools/bin/cargo-deny:
 	cargo install --quiet --locked --root .tools --version $(DENY_VERSION) cargo-deny
