@@ -49,7 +49,7 @@ fn posted(worker: &mut Worker, batch: Batch, reply: Option<Reply>) {
 
 /// The store is well again: a heartbeat was answered.
 fn recover(worker: &mut Worker, envoys: u32) {
-    worker.gate.fleet.as_mut().unwrap().beat();
+    worker.step(|env| env.gate.fleet.as_mut().unwrap().beat(env.now));
     for (batch, command) in posts(worker) {
         assert!(command.contains("/hb"), "{command}");
         posted(worker, batch, lines(&format!("H,{envoys}")));
@@ -104,7 +104,11 @@ fn a_store_that_does_not_answer_leaves_the_call_to_this_envoy_and_is_told_later_
     let (mut second, verdict) = worker.send(&chat(50));
     assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
     assert_eq!(worker.counts.decided, [Decided::Admitted; 2]);
-    assert!(posts(&mut worker).is_empty(), "nothing goes out while the store is unwell");
+    let asked_how = posts(&mut worker);
+    assert!(
+        asked_how.len() == 1 && asked_how[0].1.contains("/hb") && !asked_how[0].1.contains("/c0,"),
+        "nothing but a heartbeat goes out while the store is unwell: {asked_how:?}"
+    );
     worker.answer(&mut session, "200", &usage(5, 20));
     worker.answer(&mut second, "200", &usage(5, 20));
     recover(&mut worker, 2);
@@ -234,4 +238,68 @@ fn a_post_that_the_store_never_takes_is_given_up() {
     }
     assert_eq!(tries, 8);
     assert_eq!(worker.counts.anomalies.last(), Some(&Anomaly::OwedDropped));
+}
+
+/// Lets what goes out be answered after so many milliseconds.
+fn answered_after(worker: &mut Worker, millis: u64) -> Vec<String> {
+    let mut commands = Vec::new();
+    for (batch, command) in posts(worker) {
+        worker.millis += millis;
+        let lines = command
+            .split("/-/")
+            .nth(1)
+            .unwrap()
+            .split('/')
+            .skip(1)
+            .map(|operation| if operation.starts_with('h') { "H,3" } else { "S" }.to_owned());
+        let lines = lines.chain([GLANCE.to_owned()]).collect();
+        posted(worker, batch, Some(Reply::Lines(lines)));
+        commands.push(command);
+    }
+    commands
+}
+
+fn asks(worker: &mut Worker) -> Option<Session> {
+    let (session, verdict) = worker.send(&chat(50));
+    matches!(verdict, Verdict::Consult(_)).then_some(session)
+}
+
+#[test]
+fn an_answer_that_was_lost_once_keeps_an_envoy_alone_for_a_round_trip_only() {
+    let mut worker = worker();
+    let mut session = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut session, None);
+    assert!(asks(&mut worker).is_none());
+    let commands = answered_after(&mut worker, 4);
+    assert!(commands[0].contains("/hb"), "asked at once, not at the next slow tick: {commands:?}");
+    assert!(asks(&mut worker).is_some());
+}
+
+#[test]
+fn a_store_that_answers_about_the_timeout_is_posted_to_but_not_asked_again_and_again() {
+    let mut worker = worker();
+    let mut delayed = 0;
+    // Every decision is missed, and every heartbeat is in time: the worst there is.
+    for _ in 0..40 {
+        match asks(&mut worker) {
+            Some(mut session) => {
+                delayed += 1;
+                heard(&mut worker, &mut session, None);
+            }
+            None => {
+                answered_after(&mut worker, 4);
+            }
+        }
+    }
+    assert!(delayed <= 6, "{delayed} calls were held in vain");
+    // What comes too late for a decision is still good for what nobody waits for.
+    let mut worker = self::worker();
+    let mut session = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut session, lines("A,1792000000123456"));
+    let mut missed = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut missed, None);
+    worker.answer(&mut session, "200", &usage(5, 20));
+    assert!(!answered_after(&mut worker, 80).iter().any(|command| command.contains("/s0,")));
+    assert!(asks(&mut worker).is_none(), "80 ms are too late for a decision");
+    assert!(answered_after(&mut worker, 80).iter().any(|command| command.contains("/s0,")));
 }

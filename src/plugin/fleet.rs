@@ -15,7 +15,7 @@ use crate::gate::{Expected, SharedStore as _};
 use crate::session::fleet::Batch;
 use crate::session::head::first;
 use crate::session::{Session, Verdict};
-use crate::units::Timestamp;
+use crate::units::{Span, Timestamp};
 
 /// Shared-data key of this Envoy's number.
 const KEY: &str = "bp.fleet.envoy";
@@ -43,8 +43,8 @@ pub(super) enum Pending {
 /// What is on its way, by the host's number.
 pub(super) type Callouts = RefCell<Vec<(u32, Pending)>>;
 
-/// Sends a command; `None` when the host cannot.
-fn send(worker: &Worker, command: &str) -> Option<u32> {
+/// Sends a command whose answer is waited for so long; `None` when the host cannot.
+fn send(worker: &Worker, command: &str, timeout: Span) -> Option<u32> {
     let fleet = worker.plan.config.fleet.as_ref()?;
     let basic =
         fleet.credentials.as_deref().map(|credentials| format!("Basic {}", base64(credentials.as_bytes())));
@@ -53,7 +53,7 @@ fn send(worker: &Worker, command: &str) -> Option<u32> {
     if let Some(basic) = &basic {
         headers.push(("authorization", basic));
     }
-    let timeout = Duration::from_micros(fleet.timeout.as_micros());
+    let timeout = Duration::from_micros(timeout.as_micros());
     hostcalls::dispatch_http_call(&fleet.cluster, headers, Some(command.as_bytes()), Vec::new(), timeout).ok()
 }
 
@@ -65,7 +65,8 @@ pub(super) fn consult(
     command: &str,
     loaded: bool,
 ) -> bool {
-    let Some(number) = send(worker, command) else { return false };
+    let Some(timeout) = worker.plan.config.fleet.as_ref().map(|fleet| fleet.timeout) else { return false };
+    let Some(number) = send(worker, command, timeout) else { return false };
     let pending = Pending::Decision { context, session: Rc::downgrade(session), loaded };
     worker.callouts.try_borrow_mut().map(|mut callouts| callouts.push((number, pending))).is_ok()
 }
@@ -91,10 +92,11 @@ fn send_batch(worker: &Worker, batch: Batch, loaded: bool, now: Timestamp) -> bo
     let command = worker
         .step(now, |env| {
             let policy = env.gate.policy(batch.pool)?;
-            Some(env.gate.fleet.as_ref()?.batch_command(loaded, &batch, policy))
+            let fleet = env.gate.fleet.as_ref()?;
+            Some((fleet.batch_command(loaded, &batch, policy), fleet.patience()))
         })
         .flatten();
-    let number = command.and_then(|command| send(worker, &command));
+    let number = command.and_then(|(command, timeout)| send(worker, &command, timeout));
     match (number, worker.callouts.try_borrow_mut()) {
         (Some(number), Ok(mut callouts)) => {
             callouts.push((number, Pending::Batch(batch, loaded)));

@@ -88,7 +88,7 @@ impl Root {
         let unknown = worker.step(now, |env| {
             env.suggestions.exchange(env.store, env.recorder);
             env.gate.fleet.as_mut().is_some_and(|fleet| {
-                fleet.beat();
+                fleet.beat(now);
                 fleet.is_unknown()
             })
         });

@@ -190,9 +190,10 @@ impl Worker {
 
     /// Posts to the fleet's store go out at the next tick, which is then soon.
     pub(super) fn hurry_if_owing(&self) {
-        let owing = self.gate.try_borrow().is_ok_and(|gate| {
-            gate.fleet.as_ref().is_some_and(|fleet| fleet.is_well() && fleet.waiting() > 0)
-        });
+        let owing = self
+            .gate
+            .try_borrow()
+            .is_ok_and(|gate| gate.fleet.as_ref().is_some_and(|fleet| fleet.waiting() > 0));
         if owing {
             self.hurry(super::root::FAST_TICK_MILLIS);
         }

@@ -25,8 +25,18 @@ const MOST_TRIES: u8 = 8;
 const BATCH: usize = 24;
 /// A charge that could not be posted for so long has left every window.
 const STALE: Span = Span::from_secs(60);
+/// Least time for the answer to a batch.
+const PATIENCE: Span = Span::from_secs(1);
 /// Marker of the heartbeats.
 const BEAT: &str = "n";
+/// Heartbeats in a row that must be answered in time after a decision was missed: the more, the sooner it follows another.
+const MOST_DOUBT: u8 = 15;
+/// Decisions in time after which a missed one is a single one again.
+const CALM: u8 = 8;
+/// Time between two heartbeats of a worker whose store is well, for each Envoy that is there; in all 250 a second.
+const BEAT_OF_EACH: Span = Span::from_millis(8);
+/// An Envoy is forgotten after three of these.
+const LONGEST_BEAT: Span = Span::from_millis(3_000);
 
 /// Something for the store that nobody waits for.
 #[derive(Clone, Debug)]
@@ -55,6 +65,7 @@ pub struct Batch {
     /// Index of the pool.
     pub pool: usize,
     posts: Vec<Post>,
+    sent: Timestamp,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +76,7 @@ struct View {
     seen: Timestamp,
     upstream: UpstreamState,
     beat_due: bool,
+    beaten: Timestamp,
     /// Taken over by the own ledger since the store became unwell.
     parted: bool,
 }
@@ -77,7 +89,18 @@ pub struct Fleet {
     worker: u64,
     envoy: u64,
     count: u64,
+    timeout: Span,
+    /// Decisions are asked for.
     well: bool,
+    /// Posts are answered, be it too late for a decision.
+    reached: bool,
+    /// Heartbeats to be answered in time until the store is well, and what that begins at.
+    wanted: u8,
+    doubt: u8,
+    /// The last answer of any kind.
+    heard: Timestamp,
+    /// Decisions in time since one was missed.
+    calm: u8,
     envoys: u64,
 }
 
@@ -92,7 +115,13 @@ impl Fleet {
             worker: 0,
             envoy: 0,
             count: 0,
+            timeout: fleet.timeout,
             well: true,
+            reached: true,
+            wanted: 0,
+            doubt: 0,
+            heard: Timestamp::EPOCH,
+            calm: 0,
             envoys: 1,
         })
     }
@@ -111,6 +140,11 @@ impl Fleet {
     /// True when decisions are asked for; false while the store is known to be unwell.
     pub const fn is_well(&self) -> bool {
         self.well && self.envoy != 0
+    }
+
+    /// How long the answer to a batch is waited for: nobody is held for it, and late is better than never.
+    pub fn patience(&self) -> Span {
+        self.timeout.max(PATIENCE)
     }
 
     /// Envoys that share the store, as far as is known.
@@ -143,10 +177,11 @@ impl Fleet {
         webdis::command(load, key, &wire::policy(policy), &operations)
     }
 
-    /// Takes in an answer: its lines without the last one, which says how the pool is.
+    /// Takes in the answer to a decision: its lines without the last one, which says how the pool is.
     ///
     /// # Errors
-    /// Why it is no answer; the store is then taken to be unwell until a heartbeat is answered.
+    /// Why it is no answer; the store is then taken to be unwell until heartbeats are answered in time, the first of which
+    /// goes out at the next tick: a single answer that was lost costs next to nothing.
     pub fn hear(
         &mut self,
         pool: usize,
@@ -154,15 +189,44 @@ impl Fleet {
         reply: Option<Reply>,
         now: Timestamp,
     ) -> Result<Vec<Answer>, Anomaly> {
-        let heard = match reply {
+        let heard = self.understand(pool, policy, reply, now);
+        if heard.is_ok() {
+            self.calm = self.calm.saturating_add(1);
+        } else if self.well {
+            self.doubt = if self.calm < CALM { self.doubt.saturating_mul(2).saturating_add(1) } else { 1 };
+            self.doubt = self.doubt.min(MOST_DOUBT);
+            self.calm = 0;
+            self.part(pool);
+        }
+        heard
+    }
+
+    /// The store is not well any more; whether it still is not is asked at once.
+    fn part(&mut self, pool: usize) {
+        let was_reached = core::mem::replace(&mut self.reached, false);
+        if core::mem::replace(&mut self.well, false) {
+            self.views.iter_mut().for_each(|view| view.parted = false);
+        }
+        self.wanted = self.doubt.max(1);
+        if let Some(view) = self.views.get_mut(pool).filter(|_| was_reached) {
+            view.beat_due = true;
+        }
+    }
+
+    fn understand(
+        &mut self,
+        pool: usize,
+        policy: &Policy,
+        reply: Option<Reply>,
+        now: Timestamp,
+    ) -> Result<Vec<Answer>, Anomaly> {
+        match reply {
             None => Err(Anomaly::FleetUnreachable),
             Some(Reply::Foreign) => Err(Anomaly::FleetForeign),
             Some(Reply::Refused | Reply::NoScript) => Err(Anomaly::FleetRefused),
             Some(Reply::Garbled) => Err(Anomaly::FleetGarbled),
             Some(Reply::Lines(lines)) => self.read(pool, policy, &lines, now).ok_or(Anomaly::FleetGarbled),
-        };
-        self.well = heard.is_ok();
-        heard
+        }
     }
 
     fn read(
@@ -179,7 +243,8 @@ impl Fleet {
         if glance.upstream != view.glance.upstream {
             view.upstream = known(&glance.upstream);
         }
-        (view.glance, view.seen, view.parted) = (glance, now, false);
+        (view.glance, view.seen) = (glance, now);
+        self.heard = now;
         answers
     }
 
@@ -189,36 +254,58 @@ impl Fleet {
         (!core::mem::replace(&mut view.parted, true)).then_some((view.glance.standings, self.envoys))
     }
 
-    /// Makes the next batches carry a heartbeat.
-    pub fn beat(&mut self) {
+    /// Makes the next batches carry a heartbeat. While the store is well that is done the less often, the more Envoys there
+    /// are.
+    pub fn beat(&mut self, now: Timestamp) {
+        let pause = BEAT_OF_EACH.as_micros().saturating_mul(self.envoys);
+        let pause = if self.well { LONGEST_BEAT.min(Span::from_micros(pause)) } else { Span::ZERO };
         for view in &mut self.views {
-            view.beat_due = true;
+            view.beat_due |= now.since(view.beaten) >= pause;
         }
     }
 
-    /// Number of posts that wait.
+    /// Number of posts that wait and may go out, with the heartbeats.
     pub fn waiting(&self) -> usize {
-        self.posts.len()
+        let beats = self.views.iter().filter(|view| view.beat_due).count();
+        if self.reached { self.posts.len().saturating_add(beats) } else { beats }
     }
 
-    /// What is to go out next. While the store is unwell nothing but heartbeats does.
+    /// What is to go out next. While the store does not answer nothing but heartbeats does.
     pub fn next_batch(&mut self, now: Timestamp) -> Option<Batch> {
         if self.envoy == 0 {
             return None;
         }
         let due = self.views.iter().position(|view| view.beat_due);
-        let first = if self.well { self.posts.front().map(|post| post.pool) } else { None };
+        let first = if self.reached { self.posts.front().map(|post| post.pool) } else { None };
         let pool = due.or(first)?;
         let mut posts = Vec::new();
         if let Some(view) = self.views.get_mut(pool).filter(|view| view.beat_due) {
-            view.beat_due = false;
+            (view.beat_due, view.beaten) = (false, now);
             let operation = Operation::Beat(self.envoy).encode();
             posts.push(Post { pool, marker: BEAT.to_owned(), operation, after: After::Nothing, tries: 0 });
         }
-        while self.well && posts.len() < BATCH && self.posts.front().is_some_and(|post| post.pool == pool) {
+        while self.reached && posts.len() < BATCH && self.posts.front().is_some_and(|post| post.pool == pool)
+        {
             posts.extend(self.posts.pop_front().filter(|post| !is_stale(post, now)));
         }
-        (!posts.is_empty()).then_some(Batch { pool, posts })
+        (!posts.is_empty()).then_some(Batch { pool, posts, sent: now })
+    }
+
+    /// A batch was answered: did that come in time for a decision as well?
+    fn answered_after(&mut self, pool: usize, took: Span) {
+        self.reached = true;
+        if self.well {
+            return;
+        }
+        if took > self.timeout {
+            self.wanted = self.doubt;
+            return;
+        }
+        self.wanted = self.wanted.saturating_sub(1);
+        self.well = self.wanted == 0;
+        if let Some(view) = self.views.get_mut(pool).filter(|_| !self.well) {
+            view.beat_due = true;
+        }
     }
 
     /// A batch was answered, or not.
@@ -231,14 +318,19 @@ impl Fleet {
         recorder: &mut dyn Recorder,
     ) {
         let pool = batch.pool;
-        match self.hear(pool, policy, reply, now) {
+        match self.understand(pool, policy, reply, now) {
             Ok(answers) => {
+                self.answered_after(pool, now.since(batch.sent));
                 for (post, answer) in batch.posts.into_iter().zip(answers) {
                     self.done(post, answer, now, recorder);
                 }
             }
             Err(cause) => {
                 recorder.anomaly(cause);
+                // Answers that came since then say more.
+                if self.heard <= batch.sent {
+                    self.part(pool);
+                }
                 for mut post in batch.posts.into_iter().rev().filter(|post| post.marker != BEAT) {
                     post.tries = post.tries.saturating_add(1);
                     if post.tries < MOST_TRIES {

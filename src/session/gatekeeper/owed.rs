@@ -86,7 +86,7 @@ impl Gatekeeper {
 
     /// Number of posts that wait for the fleet's store and may go out.
     pub fn posts(&self) -> usize {
-        self.fleet.as_ref().filter(|fleet| fleet.is_well()).map_or(0, Fleet::waiting)
+        self.fleet.as_ref().map_or(0, Fleet::waiting)
     }
 
     /// Tries some of the owed writes again, oldest first. One that fails once more goes to the
