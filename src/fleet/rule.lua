@@ -918,10 +918,21 @@ local function shortage(cost)
   end
   if SLOTCAP > 0 and total + R.lent + cost[5] > max(SLOTCAP, cost[5]) then return 'c' end
 end
-local function take_all(cost, slots)
-  for i = 1, 4 do if R[i] then take(M[i], R[i], cost[i]) end end
-  if slots > 0 then
-    local at = S[12] % 64
+local function take_all(cost, slots, age)
+  for i = 1, 4 do
+    local m, r = M[i], R[i]
+    if r and age then
+      -- What a bucket regained since then is not missing in it.
+      if r.rate * age < r.capacity then m.missing = m.missing + cost[i] * PERIOD end
+      if STRICT and cost[i] > 0 then add(m, div(S[2] - age, SLOT), cost[i]) end
+    elseif r then
+      take(m, r, cost[i])
+    end
+  end
+  if slots > 0 and (not age or age < TTL) then
+    local slot = age and min(S[12], div(S[2] - age, S[9])) or S[12]
+    if S[12] - slot > 62 then return end
+    local at = slot % 64
     inflight[at] = (inflight[at] or 0) + slots
     total = total + slots
   end
@@ -1033,8 +1044,9 @@ local function charge(o, ends)
       serve(weights(flow), flow, dominant(carried[1], carried[2], carried[3], carried[4]))
     end
   end
-  take_all({o[5], o[6], o[7], o[8]}, min(1, o[9]))
-  return {'A', S[2]}
+  local age = not ends and o[14] and min(o[14], 6e7)
+  take_all({o[5], o[6], o[7], o[8]}, min(1, o[9]), age)
+  return {'A', S[2] - (age or 0)}
 end
 -- Leases.
 local function lend(o)

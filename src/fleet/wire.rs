@@ -19,6 +19,8 @@ pub enum Operation<'a> {
     Admit(&'a Ask),
     /// Take the cost whether it is there or not, unless a decision with the same marker took it already.
     Charge(&'a Ask),
+    /// The same for a call that passed so long ago.
+    ChargeLate(&'a Ask, Span),
     /// Take back a decision of which nobody heard, whatever it was.
     Undo(&'a Ask),
     /// Lend up to so much for so long.
@@ -83,10 +85,14 @@ impl Operation<'_> {
     pub fn encode(&self) -> String {
         let mut out = String::with_capacity(120);
         match self {
-            Self::Admit(ask) | Self::Charge(ask) | Self::Undo(ask) | Self::Draw(ask, _) => {
+            Self::Admit(ask)
+            | Self::Charge(ask)
+            | Self::ChargeLate(ask, _)
+            | Self::Undo(ask)
+            | Self::Draw(ask, _) => {
                 out.push(match self {
                     Self::Admit(_) => 'a',
-                    Self::Charge(_) => 'c',
+                    Self::Charge(_) | Self::ChargeLate(..) => 'c',
                     Self::Draw(..) => 'd',
                     _ => 'z',
                 });
@@ -96,8 +102,10 @@ impl Operation<'_> {
                 number(&mut out, ask.max_told.as_micros());
                 number(&mut out, ask.max_park.as_micros());
                 number(&mut out, ask.parked.into());
-                if let Self::Draw(_, ends) = self {
-                    number(&mut out, *ends);
+                match self {
+                    Self::Draw(_, ends) => number(&mut out, *ends),
+                    Self::ChargeLate(_, age) => number(&mut out, age.as_micros()),
+                    _ => {}
                 }
             }
             Self::Lend(want, life) => {

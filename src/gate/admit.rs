@@ -12,6 +12,8 @@ use super::{Ask, Booking, Decision, Policy, Reservation, WaitReason};
 
 /// Least wait ever booked, in microseconds.
 const LEAST_WAIT: u64 = 20_000;
+/// What passed longer ago has left every window.
+const OLDEST: Span = Span::from_secs(60);
 /// Longest wait ever booked, in microseconds: a day. Nobody is told of it, and the sums hold it exactly.
 const LONGEST_WAIT: u64 = 86_400_000_000;
 
@@ -73,6 +75,35 @@ pub fn charge(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) -
         credit(ledger, policy, &rules, ask);
     }
     take(ledger, &rules, ask, ask.cost.concurrency.min(1))
+}
+
+/// The same for a call that passed `age` ago, at most a minute: it leaves a trailing window as it would have, and what a
+/// bucket regained since then is not missing in it. Else everything that passed in a long outage would be owed at once.
+pub fn charge_late(
+    ledger: &mut Ledger,
+    policy: &Policy,
+    ask: &Ask,
+    age: Span,
+    now: Timestamp,
+) -> Reservation {
+    let rules = ledger.advance(policy, now);
+    if !ledger.queue.is_empty() {
+        credit(ledger, policy, &rules, ask);
+    }
+    let at = ledger.last.saturating_sub(age.min(OLDEST).as_micros());
+    for (resource, (meter, rule)) in
+        Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter_mut().zip(rules.meters))
+    {
+        if let Some(rule) = rule {
+            meter.take_late(rule, *ask.cost.get(resource), at, ledger.last);
+        }
+    }
+    let slots = ask.cost.concurrency.min(1);
+    if slots > 0 {
+        ledger.in_flight.begin_at(at, ledger.last);
+    }
+    let cost = Cost { concurrency: slots, ..ask.cost };
+    Reservation { taken_at: Timestamp::from_micros(at), flow: ask.flow, cost }
 }
 
 /// Counts a call that passed without a decision as service of its flow.

@@ -201,6 +201,16 @@ impl Meter {
         }
     }
 
+    /// Takes what passed at `at`, earlier than `now` (microseconds), unless a whole bucket was regained since.
+    pub(crate) fn take_late(&mut self, rule: Rule, amount: u64, at: u64, now: u64) {
+        if rule.rate.saturating_mul(now.saturating_sub(at)) < rule.capacity {
+            self.missing = self.missing.saturating_add(rule.scaled(amount));
+        }
+        if rule.strict {
+            self.add(slot_of(at), amount);
+        }
+    }
+
     /// Leaves `remaining`, by taking `excess` that is free again `reset` microseconds after `now`, less than a minute. A
     /// bucket that paces is lowered to what remains and refills at its own rate.
     pub(crate) fn leave(&mut self, rule: Rule, remaining: u64, excess: u64, now: u64, reset: u64) {

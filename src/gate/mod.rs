@@ -30,7 +30,7 @@ mod sums;
 mod usage;
 mod weight;
 
-pub use admit::{admit, cancel, charge};
+pub use admit::{admit, cancel, charge, charge_late};
 pub use lease::{Lease, draw, give_back, lend};
 pub use ledger::{Ledger, LedgerError};
 pub use settle::{adopt_remaining, settle};

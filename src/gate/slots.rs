@@ -136,6 +136,16 @@ impl InFlight {
         self.add(self.head, 1);
     }
 
+    /// A call began at `at`, not later than `now`; one whose time is past is not counted.
+    pub(crate) fn begin_at(&mut self, at: u64, now: u64) {
+        if now.saturating_sub(at) < self.ttl {
+            let slot = at.checked_div(self.grain).unwrap_or(0).min(self.head);
+            if self.head.saturating_sub(slot) < 63 {
+                self.add(slot, 1);
+            }
+        }
+    }
+
     /// A call that began at `began` ended at `now`. False when its slot had expired already.
     ///
     /// `observed`: its duration says something about the others.

@@ -11,7 +11,7 @@ use crate::fleet::SCRIPT_HASH;
 use crate::fleet::wire::{Answer, hex, unhex};
 use crate::gate::{
     Ask, Booking, Decision, Flow, Lease, Ledger, Policy, Reservation, Settlement, TenantKey, WaitReason,
-    admit, adopt_remaining, cancel, charge, draw, give_back, lend, settle, standings, summary,
+    admit, adopt_remaining, cancel, charge, charge_late, draw, give_back, lend, settle, standings, summary,
 };
 use crate::units::{Cost, Limits, Resource, Span, Timestamp};
 use crate::upstream::UpstreamState;
@@ -190,7 +190,12 @@ impl Pool {
                 if done.is_some() {
                     cancel(ledger, policy, &booking(&numbers), now);
                 }
-                said(&Answer::Taken(charge(ledger, policy, &ask(&numbers), now).taken_at))
+                let ask = ask(&numbers);
+                let reservation = match numbers.get(13) {
+                    Some(age) => charge_late(ledger, policy, &ask, Span::from_micros(*age), now),
+                    None => charge(ledger, policy, &ask, now),
+                };
+                said(&Answer::Taken(reservation.taken_at))
             }
             'x' => {
                 cancel(ledger, policy, &booking(&numbers), now);

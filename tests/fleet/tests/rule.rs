@@ -274,7 +274,11 @@ impl World {
             }
             90..92 => {
                 let ask = self.ask();
-                let sent = Operation::Charge(&ask).encode();
+                let age = Span::from_millis(self.dice.of(&[20, 3_000, 90_000]));
+                let age = Span::from_micros(self.dice.below(age.as_micros()));
+                let late = self.dice.one_in(2);
+                let charge = if late { Operation::ChargeLate(&ask, age) } else { Operation::Charge(&ask) };
+                let sent = charge.encode();
                 let (answer, said) = self.apply(&sent);
                 if let Some(Answer::Taken(taken_at)) = answer {
                     let cost = Cost { concurrency: ask.cost.concurrency.min(1), ..ask.cost };
