@@ -303,3 +303,43 @@ fn a_store_that_answers_about_the_timeout_is_posted_to_but_not_asked_again_and_a
     assert!(asks(&mut worker).is_none(), "80 ms are too late for a decision");
     assert!(answered_after(&mut worker, 80).iter().any(|command| command.contains("/s0,")));
 }
+
+#[test]
+fn a_call_that_a_lost_answer_would_have_refused_is_asked_once_more_under_the_same_marker() {
+    let nothing_left = GLANCE.replace(",59,", ",0,").replace(",9000,", ",0,");
+    let mut worker = worker();
+    let mut session = asks(&mut worker).unwrap();
+    heard(
+        &mut worker,
+        &mut session,
+        Some(Reply::Lines(vec!["W,4200000,4200000,o".to_owned(), nothing_left.clone()])),
+    );
+    let (mut session, verdict) = worker.send(&chat(50));
+    let Verdict::Consult(first) = verdict else { panic!("{verdict:?}") };
+    let Verdict::Consult(second) = heard(&mut worker, &mut session, None) else { panic!("refused at once") };
+    assert_eq!(first, second, "the store knows whether it has answered");
+    assert_eq!(worker.counts.anomalies, [Anomaly::FleetUnreachable], "not decided alone");
+    // Once, and not for ever.
+    let verdict = heard(&mut worker, &mut session, None);
+    assert!(matches!(verdict, Verdict::Answer(ref answer) if answer.status == 429), "{verdict:?}");
+    assert_eq!(worker.counts.anomalies[2..], [Anomaly::FleetAlone]);
+    recover(&mut worker, 1);
+    let undone = posts(&mut worker).remove(0).1;
+    assert!(undone.contains("/z0,") && marker_of(&undone) == marker_of(&first), "{undone}");
+}
+
+#[test]
+fn what_passed_in_an_outage_is_charged_at_the_moment_when_it_passed() {
+    let mut worker = worker();
+    let mut session = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut session, None);
+    worker.millis += 20_000;
+    let (_, verdict) = worker.send(&chat(60));
+    assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+    recover(&mut worker, 1);
+    let command = posts(&mut worker).remove(0).1;
+    let charges: Vec<&str> = command.split('/').filter(|part| part.starts_with("c0,")).collect();
+    assert_eq!(charges.len(), 2, "{command}");
+    assert!(charges[0].ends_with(",20000000,"), "{command}");
+    assert_eq!(charges[1].matches(',').count(), charges[0].matches(',').count() - 1, "{command}");
+}

@@ -27,6 +27,8 @@ const BATCH: usize = 24;
 const STALE: Span = Span::from_secs(60);
 /// Least time for the answer to a batch.
 const PATIENCE: Span = Span::from_secs(1);
+/// A charge that is younger counts as one of now.
+const LATE: Span = Span::from_millis(500);
 /// Marker of the heartbeats.
 const BEAT: &str = "n";
 /// Heartbeats in a row that must be answered in time after a decision was missed: the more, the sooner it follows another.
@@ -145,6 +147,11 @@ impl Fleet {
     /// How long the answer to a batch is waited for: nobody is held for it, and late is better than never.
     pub fn patience(&self) -> Span {
         self.timeout.max(PATIENCE)
+    }
+
+    /// True after a missed answer that was the first for a while.
+    pub const fn missed_once(&self) -> bool {
+        self.doubt <= 1
     }
 
     /// Envoys that share the store, as far as is known.
@@ -286,7 +293,9 @@ impl Fleet {
         }
         while self.reached && posts.len() < BATCH && self.posts.front().is_some_and(|post| post.pool == pool)
         {
-            posts.extend(self.posts.pop_front().filter(|post| !is_stale(post, now)));
+            posts.extend(
+                self.posts.pop_front().filter(|post| !is_stale(post, now)).map(|post| aged(post, now)),
+            );
         }
         (!posts.is_empty()).then_some(Batch { pool, posts, sent: now })
     }
@@ -467,6 +476,18 @@ impl Fleet {
         let marker = self.marker();
         self.post(pool, marker, &Operation::Learn(&old, &new), after, recorder);
     }
+}
+
+/// A charge says how long ago the call passed.
+fn aged(mut post: Post, now: Timestamp) -> Post {
+    if let After::Charged(charge) = &post.after {
+        let charge = charge.borrow();
+        let age = charge.age(now);
+        if age >= LATE {
+            post.operation = Operation::ChargeLate(&charge.ask(), age).encode();
+        }
+    }
+    post
 }
 
 fn is_stale(post: &Post, now: Timestamp) -> bool {

@@ -120,6 +120,9 @@ pub struct Session {
     waits_for: Option<WaitReason>,
     /// Marker of the decision that is asked for.
     marker: Option<String>,
+    /// It is to be asked for once more before the call is refused; and it was.
+    once_more: bool,
+    asked_twice: bool,
     /// Why it cannot be decided, when that is known beforehand.
     blind: Option<Anomaly>,
     decided: Option<Decided>,
@@ -156,6 +159,8 @@ impl Session {
             replacement: None,
             waits_for: None,
             marker: None,
+            once_more: false,
+            asked_twice: false,
             blind: None,
             decided: None,
             reason: None,

@@ -13,15 +13,21 @@ use crate::units::{Cost, Timestamp};
 impl Session {
     /// Asks the fleet's store, where there is one that is well. `again`: it did not know the script.
     pub fn consult(&mut self, again: bool, env: &mut Env<'_>) -> Option<Verdict> {
+        env.gate.fleet.as_ref().filter(|fleet| fleet.is_well())?;
+        self.question(again, again, env)
+    }
+
+    /// The question. `again`: under the marker that it had; `load`: with the script along.
+    pub(super) fn question(&mut self, again: bool, load: bool, env: &mut Env<'_>) -> Option<Verdict> {
         let (pool, ask) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask))?;
         let ask = self.as_asked(ask, env.now);
         let policy = env.gate.policy(pool)?.clone();
-        let fleet = env.gate.fleet.as_mut().filter(|fleet| fleet.is_well())?;
+        let fleet = env.gate.fleet.as_mut()?;
         let marker = match &self.marker {
             Some(marker) if again => marker.clone(),
             _ => fleet.marker(),
         };
-        let command = fleet.decision(again, pool, &policy, &ask, &marker);
+        let command = fleet.decision(load, pool, &policy, &ask, &marker);
         self.marker = Some(marker);
         self.phase = Phase::Asking { since: self.parked_since() };
         Some(Verdict::Consult(command))
@@ -69,6 +75,11 @@ impl Session {
                 self.ask_here(true, env)
             }
             Err(cause) => {
+                // A refusal by this Envoy alone would be told a poor time and lose the place in the fleet's queue, so after
+                // a single missed answer the same is asked once more; who may pass is not held for that.
+                self.once_more = cause == Anomaly::FleetUnreachable
+                    && fleet.missed_once()
+                    && !core::mem::replace(&mut self.asked_twice, true);
                 env.recorder.anomaly(cause);
                 self.ask_here(true, env)
             }

@@ -160,8 +160,18 @@ impl Session {
         let ask = self.as_asked(ask, env.now);
         let shadow = self.plan.config.mode == Mode::Shadow;
         let decided = if env.gate.fleet.is_some() {
-            let marker = self.marker.take();
-            env.gate.admit_alone(env.store, pool, &ask, marker, shadow, env.now, env.recorder)
+            let once_more = core::mem::take(&mut self.once_more) && !shadow;
+            let marker = self.marker.clone();
+            let decided =
+                env.gate.admit_alone(env.store, pool, &ask, marker, once_more, shadow, env.now, env.recorder);
+            if once_more
+                && matches!(decided, Ok((Decision::Wait(..), ..)))
+                && let Some(asked) = self.question(true, false, env)
+            {
+                return asked;
+            }
+            self.marker = None;
+            decided
         } else {
             env.gate.admit(env.store, pool, &ask, shadow, env.now).map(|(decision, standings)| {
                 let claim = match decision {

@@ -24,6 +24,7 @@ impl Gatekeeper {
     }
 
     /// Decides a call of a fleet by this Envoy's own ledger. `marker`: of the decision that was asked for and not heard.
+    /// `once_more`: one that would wait is asked of the store again under that marker, so nothing is left of it here.
     ///
     /// # Errors
     /// Why no decision could be made; the call then passes and its cost is owed.
@@ -34,13 +35,17 @@ impl Gatekeeper {
         pool: usize,
         ask: &Ask,
         marker: Option<String>,
+        once_more: bool,
         shadow: bool,
         now: Timestamp,
         recorder: &mut dyn Recorder,
     ) -> Result<(Decision, Standings, Claim), TransactError> {
-        recorder.anomaly(Anomaly::FleetAlone);
         self.start_alone(store, pool, now);
-        let decided = self.admit(store, pool, ask, shadow, now);
+        let decided = self.admit(store, pool, ask, shadow || once_more, now);
+        if once_more && let Ok((decision @ Decision::Wait(..), standings)) = decided {
+            return Ok((decision, standings, Claim::None));
+        }
+        recorder.anomaly(Anomaly::FleetAlone);
         let taken = match &decided {
             Ok((Decision::Admit(reservation), _)) => Some(*reservation),
             _ => None,

@@ -40,6 +40,11 @@ impl OwedCharge {
         self.ask
     }
 
+    /// How long ago the call passed; zero when the host had no time then.
+    pub(crate) fn age(&self, now: Timestamp) -> Span {
+        if self.at == Timestamp::EPOCH { Span::ZERO } else { now.since(self.at) }
+    }
+
     /// True when the call passed so long ago that it counts no more.
     pub(crate) fn is_stale(&self, now: Timestamp, age: Span) -> bool {
         self.ended == Some(Settlement::Unused) || now.since(self.at) >= age
