@@ -27,7 +27,7 @@ pub fn page() -> Vec<u8> {
 /// SHA-256 of the inline script, base64, as the policy below names it.
 pub const SCRIPT_HASH: &str = "A+fNqtYswW8VN6zahm2j+2Z/0scxb5+rPkyuuCzXUvY=";
 /// SHA-256 of the inline style, base64.
-pub const STYLE_HASH: &str = "o0mC4xBm2NeVRIf89UApvWa8BlL95QtlHPaoRab4LnU=";
+pub const STYLE_HASH: &str = "ROgiND7Z7HkTJMZMwvyItbqnMI3t3lUXIVYhcx22spk=";
 
 /// Media type of the page.
 pub const HTML: &str = "text/html; charset=utf-8";
