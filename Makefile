@@ -52,6 +52,7 @@ simulate: ## Fairness table and figures from the virtual-time simulator
 .PHONY: accuracy
 accuracy: ## Estimates against real tokenizers
 	test -d target/accuracy/corpus || $(PYTHON) tools/accuracy/corpus.py
+	test -f target/accuracy/corpus/others.tsv || $(PYTHON) tools/accuracy/others.py
 	cargo run --locked --release -p accuracy
 
 ##@ Test

@@ -15,8 +15,10 @@ const ALL: f64 = 6.5;
 /// Most per cent that the estimates of all texts may lean.
 const BIAS: f64 = 3.0;
 
+const FAMILIES: usize = Family::ALL.len();
+
 /// A file's kind, and per family how far the estimate is from the count, as a part of it.
-fn errors() -> Vec<(String, [f64; 4])> {
+fn errors() -> Vec<(String, [f64; FAMILIES])> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/accuracy");
     let counts = std::fs::read_to_string(folder.join("counts.tsv")).unwrap();
     let lines = counts.lines().filter(|line| !line.starts_with('#'));
@@ -32,7 +34,7 @@ fn errors() -> Vec<(String, [f64; 4])> {
                 let exact: f64 = fields[at + 1].parse().unwrap();
                 (sample.llm_tokens(Family::ALL[at]) as f64 - exact) / exact
             };
-            (kind, [error(0), error(1), error(2), error(3)])
+            (kind, std::array::from_fn(error))
         })
         .collect()
 }
@@ -40,15 +42,15 @@ fn errors() -> Vec<(String, [f64; 4])> {
 #[test]
 fn estimates_of_every_named_kind_are_near_the_real_counts() {
     let errors = errors();
-    let mut kinds: BTreeMap<&str, Vec<[f64; 4]>> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, Vec<[f64; FAMILIES]>> = BTreeMap::new();
     for (kind, row) in &errors {
         kinds.entry(kind).or_default().push(*row);
     }
     assert_eq!(kinds.len(), 18);
     let (mut far, mut means) = (Vec::new(), Vec::new());
     for (kind, rows) in &kinds {
-        let mean = [0, 1, 2, 3].map(|at| {
-            100.0 * rows.iter().map(|row: &[f64; 4]| row[at].abs()).sum::<f64>() / rows.len() as f64
+        let mean: [f64; FAMILIES] = std::array::from_fn(|at| {
+            100.0 * rows.iter().map(|row: &[f64; FAMILIES]| row[at].abs()).sum::<f64>() / rows.len() as f64
         });
         println!("{kind:12} {mean:5.1?}");
         far.extend(mean.iter().filter(|off| **off > KIND).map(|off| format!("{kind} {off:.1} %")));

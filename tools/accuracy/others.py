@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the test part of the corpus with tokenizers that the filter has no weights for: Mistral's Tekken and Llama 3.
+"""Counts the corpus with tokenizers that come as packages of other languages: Llama 3's and Mistral's Tekken.
 
-    tools/accuracy/others.py [target/accuracy]
+    tools/accuracy/others.py [target/accuracy]     # after corpus.py: writes corpus/others.tsv
+    tools/accuracy/others.py --count FILE ...      # prints both counts of each file
 
-Needs pip and npm. Writes `corpus/others.tsv`; `cargo run --release -p accuracy -- --others` compares.
+Needs pip and npm.
 """
 
 import json
@@ -36,9 +37,8 @@ def counted(command, paths, cwd):
     return [int(line) for line in done.stdout.split()]
 
 
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "target/accuracy").resolve()
-    tools = root / "others"
+def prepared(tools):
+    """Installs both tokenizers below a folder, once."""
     tools.mkdir(parents=True, exist_ok=True)
     python = tools / "venv" / "bin" / "python"
     if not python.exists():
@@ -48,11 +48,24 @@ def main():
         (tools / "package.json").write_text(json.dumps({"private": True, "type": "module"}))
         subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", LLAMA], cwd=tools, check=True)
     (tools / "llama.mjs").write_text(COUNT_LLAMA)
-    paths = sorted((root / "corpus" / "test").glob("*/*.txt"))
-    rows = zip(paths, counted([python, "-c", COUNT_TEKKEN], paths, tools), counted(["node", "llama.mjs"], paths, tools))
-    lines = [f"{path.relative_to(root / 'corpus')}\t{tekken}\t{llama}\n" for path, tekken, llama in rows]
-    (root / "corpus" / "others.tsv").write_text("".join(lines))
-    print(f"{len(lines)} documents")
+    return python
+
+
+def main():
+    count = sys.argv[1:2] == ["--count"]
+    root = pathlib.Path("target/accuracy" if count or len(sys.argv) < 2 else sys.argv[1]).resolve()
+    tools = root / "others"
+    python = prepared(tools)
+    files = sys.argv[2:] if count else sorted((root / "corpus").glob("*/*/*.txt"))
+    paths = [pathlib.Path(path).resolve() for path in files]
+    llama, tekken = counted(["node", "llama.mjs"], paths, tools), counted([python, "-c", COUNT_TEKKEN], paths, tools)
+    names = [path.name if count else path.relative_to(root / "corpus") for path in paths]
+    text = "".join(f"{name}\t{one}\t{other}\n" for name, one, other in zip(names, llama, tekken, strict=True))
+    if count:
+        print(text, end="")
+    else:
+        (root / "corpus" / "others.tsv").write_text(text)
+        print(f"{len(paths)} documents")
 
 
 main()

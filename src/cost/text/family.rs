@@ -13,6 +13,10 @@ pub enum Family {
     Claude,
     /// Claude 4.7 and later: 1.2 to 1.5 times as many LLM tokens on Latin script.
     ClaudeDense,
+    /// Llama 3.
+    Llama,
+    /// Mistral's Tekken, which counts each digit alone.
+    Tekken,
 }
 
 /// Parts of model names, lower case, first match wins.
@@ -38,11 +42,17 @@ const NAMES: &[(&str, Family)] = &[
     ("opus-4.9", Family::ClaudeDense),
     ("opus-4", Family::Claude),
     ("claude", Family::ClaudeDense),
+    ("llama3", Family::Llama),
+    ("llama-3", Family::Llama),
+    // Mistral, Ministral, Magistral, Devstral, Codestral; Pixtral, Voxtral, Mixtral.
+    ("stral", Family::Tekken),
+    ("xtral", Family::Tekken),
 ];
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 4] = [Self::O200k, Self::Cl100k, Self::Claude, Self::ClaudeDense];
+    pub const ALL: [Self; 6] =
+        [Self::O200k, Self::Cl100k, Self::Claude, Self::ClaudeDense, Self::Llama, Self::Tekken];
 
     /// The family of a model; unknown names go by the dialect.
     pub fn of(model: Option<&str>, shape: Dialect) -> Self {

@@ -1,6 +1,7 @@
 #![allow(clippy::arithmetic_side_effects)]
 
 use super::{Counts, Family, KINDS, Kind, LENGTHS, llm_tokens};
+use crate::cost::dialect::Dialect;
 
 fn rows(parts: &[&[u8]]) -> Vec<[u32; LENGTHS]> {
     let mut counts = Counts::new();
@@ -77,4 +78,24 @@ fn texts_do_not_run_into_each_other() {
         counts.cut();
     }
     assert_eq!(counts.row(Kind::Lower as usize)[1], 3);
+}
+
+#[test]
+fn names_of_models_tell_their_tokenizer() {
+    for (name, family) in [
+        ("gpt-5-mini", Family::O200k),
+        ("gpt-4-turbo", Family::Cl100k),
+        ("us.anthropic.claude-3-5-haiku", Family::Claude),
+        ("claude-opus-5", Family::ClaudeDense),
+        ("meta.llama3-1-70b-instruct-v1:0", Family::Llama),
+        ("meta-llama/Llama-3.3-70B-Instruct", Family::Llama),
+        ("llama3.2:1b", Family::Llama),
+        ("llama-4-scout", Family::O200k),
+        ("mistral-large-latest", Family::Tekken),
+        ("codestral-2508", Family::Tekken),
+        ("pixtral-12b", Family::Tekken),
+        ("qwen3-32b", Family::O200k),
+    ] {
+        assert_eq!(Family::of(Some(name), Dialect::OpenAi), family, "{name}");
+    }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Document {
     /// Its bytes.
     pub(crate) text: String,
     /// LLM tokens, in the order of [`Family::ALL`].
-    pub(crate) exact: [u64; 4],
+    pub(crate) exact: [u64; Family::ALL.len()],
 }
 
 /// The tokenizers that run here.
@@ -34,37 +34,10 @@ impl Tokenizers {
     }
 }
 
-/// A text, its kind, and what tokenizers without weights of their own make of it.
-pub(crate) struct Other {
-    /// Its folder.
-    pub(crate) kind: String,
-    /// Its bytes.
-    pub(crate) text: String,
-    /// LLM tokens of Tekken and of Llama 3.
-    pub(crate) exact: [u64; 2],
-}
-
-/// The documents that `others.py` counted.
-pub(crate) fn others() -> Vec<Other> {
-    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/accuracy/corpus"));
-    let table = std::fs::read_to_string(root.join("others.tsv")).expect("tools/accuracy/others.py has run");
-    let read = |line: &str| {
-        let mut fields = line.split('\t');
-        let name = fields.next()?;
-        let mut number = || fields.next()?.parse().ok();
-        let exact = [number()?, number()?];
-        let text = std::fs::read_to_string(root.join(name)).ok()?;
-        Some(Other { kind: name.split('/').nth(1)?.to_owned(), text, exact })
-    };
-    table.lines().filter_map(read).filter(|other| other.text.len() >= 1_000).collect()
-}
-
-/// Every document of a part, sorted. Claude's counts come from the file that `corpus.py` wrote.
-pub(crate) fn load(part: &str) -> Vec<Document> {
-    assert_eq!(Family::ALL, [Family::O200k, Family::Cl100k, Family::Claude, Family::ClaudeDense]);
-    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/accuracy/corpus"));
-    let claude: BTreeMap<String, [u64; 2]> = std::fs::read_to_string(root.join("claude.tsv"))
-        .expect("the corpus is built; run tools/accuracy/corpus.py first")
+/// Counts by document: lines of a name and two numbers.
+fn table(path: &std::path::Path) -> BTreeMap<String, [u64; 2]> {
+    std::fs::read_to_string(path)
+        .expect("the corpus is built; run tools/accuracy/corpus.py and others.py first")
         .lines()
         .map(|line| {
             let mut fields = line.split('\t');
@@ -72,7 +45,16 @@ pub(crate) fn load(part: &str) -> Vec<Document> {
             let mut number = || fields.next().and_then(|field| field.parse().ok()).unwrap_or_default();
             (name, [number(), number()])
         })
-        .collect();
+        .collect()
+}
+
+/// Every document of a part, sorted. Counts of tokenizers that do not run here come from the files that `corpus.py` and
+/// `others.py` wrote.
+pub(crate) fn load(part: &str) -> Vec<Document> {
+    use Family::{Cl100k, Claude, ClaudeDense, Llama, O200k, Tekken};
+    assert_eq!(Family::ALL, [O200k, Cl100k, Claude, ClaudeDense, Llama, Tekken]);
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/accuracy/corpus"));
+    let (claude, others) = (table(&root.join("claude.tsv")), table(&root.join("others.tsv")));
     let tokenizers = Tokenizers::new();
     let mut documents = Vec::new();
     for (name, counts) in &claude {
@@ -83,7 +65,8 @@ pub(crate) fn load(part: &str) -> Vec<Document> {
         }
         let kind = rest.split('/').next().unwrap_or_default().to_owned();
         let [o200k, cl100k] = tokenizers.count(&text);
-        documents.push(Document { kind, text, exact: [o200k, cl100k, counts[0], counts[1]] });
+        let [llama, tekken] = others.get(name).copied().unwrap_or_default();
+        documents.push(Document { kind, text, exact: [o200k, cl100k, counts[0], counts[1], llama, tekken] });
     }
     documents
 }

@@ -2,9 +2,9 @@
 //! and smooth over the lengths of one kind.
 
 use crate::corpus::Document;
-use envoy_backpressure::cost::text::{Counts, KINDS, Kind, LENGTHS};
+use envoy_backpressure::cost::text::{Counts, Family, KINDS, Kind, LENGTHS};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 const CELLS: usize = KINDS * LENGTHS;
 /// How much a cell's distance from the rule of thumb weighs, against the mean squared relative error of a kind.
@@ -14,12 +14,14 @@ const TO_SMOOTH: f64 = 2e-4;
 const ROUNDS: usize = 1_000;
 /// Kinds that would lean in the fit part if they counted like the others, and how much more they count.
 const MORE: &[(&str, f64)] = &[("zh", 4.0), ("java", 2.0), ("base64", 2.0), ("json", 1.5)];
+/// The same for Llama 3.
+const MORE_LLAMA: &[(&str, f64)] = &[("zh", 4.0), ("java", 4.0), ("base64", 3.5), ("json", 3.0)];
 
 /// What a character adds by rule of thumb, and the least and most that a fit may make of it.
 ///
 /// The bounds are what byte-pair tokenizers do by construction (a word after a blank is at least one piece, a single
 /// blank belongs to it, digits go by three), so that texts unlike the corpus are not far off.
-fn thumb(kind: usize, cell: usize) -> [f64; 3] {
+fn thumb(family: Family, kind: usize, cell: usize) -> [f64; 3] {
     let place = cell + 1;
     let beyond = cell == LENGTHS - 1;
     let is = |first: Kind, last: Kind| (first as usize..=last as usize).contains(&kind);
@@ -36,8 +38,9 @@ fn thumb(kind: usize, cell: usize) -> [f64; 3] {
         }
     } else if is(Kind::Digits, Kind::DigitsSpaced) {
         match place {
-            _ if beyond => [0.333, 0.32, 0.36],
             1 if spaced => [1.9, 1.3, 2.1],
+            _ if family == Family::Tekken => [1.0, 0.9, 1.1],
+            _ if beyond => [0.333, 0.32, 0.36],
             _ if place % 3 == 1 => [1.0, 0.9, 1.1],
             _ => [0.01, 0.0, 0.1],
         }
@@ -85,7 +88,8 @@ fn weights(documents: &[Document], family: usize) -> Vec<f64> {
         counts.feed(document.text.as_bytes());
         counts.cut();
         let exact = document.exact[family] as f64;
-        let more = MORE.iter().find(|(kind, _)| *kind == document.kind).map_or(1.0, |(_, more)| *more);
+        let more = if Family::ALL[family] == Family::Llama { MORE_LLAMA } else { MORE };
+        let more = more.iter().find(|(kind, _)| *kind == document.kind).map_or(1.0, |(_, more)| *more);
         let weight = more / per_kind[document.kind.as_str()];
         let row: Vec<(usize, f64)> = counts
             .rows()
@@ -101,7 +105,8 @@ fn weights(documents: &[Document], family: usize) -> Vec<f64> {
             }
         }
     }
-    let rule: Vec<[f64; 3]> = (0..CELLS).map(|cell| thumb(cell / LENGTHS, cell % LENGTHS)).collect();
+    let rule: Vec<[f64; 3]> =
+        (0..CELLS).map(|cell| thumb(Family::ALL[family], cell / LENGTHS, cell % LENGTHS)).collect();
     let start: Vec<f64> = rule.iter().map(|[start, ..]| *start).collect();
     for cell in 0..CELLS {
         square[cell * CELLS + cell] += TO_THUMB;
@@ -133,46 +138,31 @@ fn weights(documents: &[Document], family: usize) -> Vec<f64> {
     fitted
 }
 
-/// Fitted weights of every family, in LLM tokens.
-pub(crate) struct Fit([Vec<f64>; 4]);
+/// Names of the tables in `weights.rs`, in the order of [`Family::ALL`].
+pub(crate) const NAMES: [&str; Family::ALL.len()] =
+    ["O200K", "CL100K", "CLAUDE", "CLAUDE_DENSE", "LLAMA", "TEKKEN"];
+
+/// Fitted weights of a family.
+pub(crate) struct Fit(Vec<f64>);
 
 impl Fit {
-    pub(crate) fn of(documents: &[Document]) -> Self {
-        Self([0, 1, 2, 3].map(|family| weights(documents, family)))
+    pub(crate) fn of(documents: &[Document], family: usize) -> Self {
+        Self(weights(documents, family))
     }
 
-    /// The estimate for a text, before rounding the weights.
-    pub(crate) fn estimate(&self, text: &str, family: usize) -> f64 {
-        let mut counts = Counts::new();
-        counts.feed(text.as_bytes());
-        counts.cut();
-        counts.rows().flatten().zip(&self.0[family]).map(|(count, weight)| f64::from(*count) * weight).sum()
-    }
-
-    /// The source text of `weights.rs`.
-    pub(crate) fn source(&self) -> String {
-        let mut text = String::from(
-            "//! What a character adds, per tokenizer family. Written by `cargo run --release -p accuracy -- --fit`.\n\n\
-         use super::family::Family;\nuse super::kind::{KINDS, LENGTHS};\n\n\
-         /// Weights are in 1/1024 of an LLM token.\npub(super) const ONE: u64 = 1_024;\n\n\
-         /// Rows by [`super::Kind`], columns by place in the run; the last column is for each place beyond.\n\
-         pub(super) type Weights = [[u16; LENGTHS]; KINDS];\n\n\
-         /// The weights of a family.\npub(super) const fn of(family: Family) -> &'static Weights {\n    match family {\n\
-         \x20       Family::O200k => &O200K,\n        Family::Cl100k => &CL100K,\n        Family::Claude => &CLAUDE,\n\
-         \x20       Family::ClaudeDense => &CLAUDE_DENSE,\n    }\n}\n",
-        );
-        for (family, name) in ["O200K", "CL100K", "CLAUDE", "CLAUDE_DENSE"].iter().enumerate() {
-            let fitted = &self.0[family];
-            let _ = write!(text, "\n#[rustfmt::skip]\nstatic {name}: Weights = [\n");
-            for row in fitted.chunks(LENGTHS) {
-                let cells: Vec<String> = row
-                    .iter()
-                    .map(|weight| ((weight * 1024.0).round().min(65_535.0) as u16).to_string())
-                    .collect();
-                let _ = writeln!(text, "    [{}],", cells.join(", "));
-            }
-            text.push_str("];\n");
+    /// The text of `weights.rs` with this family's table in place of its own.
+    pub(crate) fn rewritten(&self, source: &str, family: usize) -> String {
+        let head = format!("static {}: Weights = [\n", NAMES[family]);
+        let (before, rest) = source.split_once(&head).expect("the table is there");
+        let (_, after) = rest.split_once("];\n").expect("the table ends");
+        let mut text = format!("{before}{head}");
+        for row in self.0.chunks(LENGTHS) {
+            let cells: Vec<String> = row
+                .iter()
+                .map(|weight| ((weight * 1024.0).round().min(65_535.0) as u16).to_string())
+                .collect();
+            let _ = writeln!(text, "    [{}],", cells.join(", "));
         }
-        text
+        text + "];\n" + after
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! tools/accuracy/corpus.py                         # once: builds target/accuracy/corpus
+//! tools/accuracy/others.py                         # once: counts it with Llama 3 and Tekken
 //! cargo run --release -p accuracy                  # error per kind of text, over the test part
-//! cargo run --release -p accuracy -- --fit         # fits on the fit part, rewrites src/cost/text/weights.rs
-//! cargo run --release -p accuracy -- --others      # Tekken and Llama 3, once tools/accuracy/others.py has counted
+//! cargo run --release -p accuracy -- --fit TEKKEN  # fits on the fit part, rewrites tables of src/cost/text/weights.rs; all without a name
 //! cargo run --release -p accuracy -- --count FILE  # what each tokenizer and the estimate say for one file
 //! ```
 #![allow(
@@ -29,14 +29,18 @@ fn main() {
             println!("o200k {} (estimate {})", exact[0], llm_tokens(text.as_bytes(), Family::O200k));
             println!("cl100k {} (estimate {})", exact[1], llm_tokens(text.as_bytes(), Family::Cl100k));
         }
-        ["--fit"] => {
-            let fit = fit::Fit::of(&corpus::load("fit"));
-            report::print(&corpus::load("test"), |text, family| fit.estimate(text, family));
+        ["--fit", names @ ..] => {
+            let documents = corpus::load("fit");
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/cost/text/weights.rs");
-            std::fs::write(path, fit.source()).expect("weights.rs is writable");
+            let mut source = std::fs::read_to_string(path).expect("weights.rs is readable");
+            for (family, name) in fit::NAMES.iter().enumerate() {
+                if names.is_empty() || names.contains(name) {
+                    source = fit::Fit::of(&documents, family).rewritten(&source, family);
+                }
+            }
+            std::fs::write(path, source).expect("weights.rs is writable");
             println!("wrote {path}");
         }
-        ["--others"] => report::print_others(&corpus::others(), |text| sampled(text, Family::O200k)),
         _ => {
             let documents = corpus::load("test");
             let kept = report::print(&documents, |text, family| sampled(text, Family::ALL[family]));

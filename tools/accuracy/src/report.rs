@@ -1,6 +1,6 @@
 //! The table of errors.
 
-use crate::corpus::{Document, Other};
+use crate::corpus::Document;
 use envoy_backpressure::cost::text::{Family, llm_tokens};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -51,33 +51,11 @@ impl Errors {
     }
 }
 
-/// Prints, for each kind, how far the estimate is from Tekken and Llama 3, in per cent.
-pub(crate) fn print_others(documents: &[Other], estimate: impl Fn(&str) -> f64) {
-    let mut kinds: BTreeMap<(bool, &str), [Errors; 2]> = BTreeMap::new();
-    let mut named: [Errors; 2] = Default::default();
-    for document in documents {
-        let is_named = NAMED.contains(&document.kind.as_str());
-        let row = kinds.entry((!is_named, &document.kind)).or_default();
-        for (at, exact) in document.exact.into_iter().enumerate() {
-            let error = (estimate(&document.text) - exact as f64) / exact as f64;
-            row[at].add(error);
-            if is_named {
-                named[at].add(error);
-            }
-        }
-    }
-    println!("             docs   Tekken: mean bias worst | Llama 3");
-    let all = [((false, "named kinds"), named)];
-    for ((_, kind), row) in kinds.iter().chain(all.iter().map(|(kind, row)| (kind, row))) {
-        println!("{kind:12} {:4}   {}  | {}", row[0].documents, row[0].cells(), row[1].cells());
-    }
-}
-
 /// Prints, for each kind and family, the mean absolute error, the bias and the worst document, in per cent. True when no
 /// named kind is more than 10 % off in the mean and no family leans by more than 3 % over all of them.
 pub(crate) fn print(documents: &[Document], estimate: impl Fn(&str, usize) -> f64) -> bool {
-    let mut kinds: BTreeMap<(bool, &str), [Errors; 4]> = BTreeMap::new();
-    let mut named: [Errors; 4] = Default::default();
+    let mut kinds: BTreeMap<(bool, &str), [Errors; Family::ALL.len()]> = BTreeMap::new();
+    let mut named: [Errors; Family::ALL.len()] = Default::default();
     for document in documents {
         let is_named = NAMED.contains(&document.kind.as_str());
         let row = kinds.entry((!is_named, &document.kind)).or_default();
@@ -91,9 +69,9 @@ pub(crate) fn print(documents: &[Document], estimate: impl Fn(&str, usize) -> f6
         }
     }
     println!(
-        "             docs   o200k: mean bias worst |  cl100k              |  Claude <= 4.6       |  Claude >= 4.7"
+        "             docs   o200k: mean bias worst |  cl100k              |  Claude <= 4.6       |  Claude >= 4.7       |  Llama 3             |  Tekken"
     );
-    let line = |name: &str, row: &[Errors; 4]| {
+    let line = |name: &str, row: &[Errors; Family::ALL.len()]| {
         let cells: Vec<String> = row.iter().map(Errors::cells).collect();
         println!("{name:12} {:4}   {}", row[0].documents, cells.join("  | "));
     };
