@@ -1,4 +1,4 @@
-"""Leaves the mock provider and Envoy with `envoy/envoy.yaml` running until interrupted: `make up`."""
+"""Leaves the mock provider and Envoy with `envoy/envoy.yaml` and a status page running until interrupted: `make up`."""
 
 import pathlib
 import signal
@@ -12,9 +12,11 @@ from harness.paths import ROOT, envoy_path, module_path, tool_path
 from harness.processes import answers, wait_until
 
 GATE, ADMIN, PROVIDER = 10000, 9901, 9000
+STATUS = "/backpressure"
 
 TEXT = f"""\
   gate       http://127.0.0.1:{GATE}   60 requests and 10,000 tokens a minute for model m-chat
+  status     http://127.0.0.1:{GATE}{STATUS}   who waits, who gets what; open it in a browser
   admin      http://127.0.0.1:{ADMIN}    metrics: /stats/prometheus
   provider   http://127.0.0.1:{PROVIDER}    the same caps of its own; /stats tells what arrived
 
@@ -25,6 +27,13 @@ TEXT = f"""\
   curl -s http://127.0.0.1:{ADMIN}/stats/prometheus | grep ^backpressure_
 
 Ctrl-C ends both."""
+
+
+def bootstrap():
+    """The minimal file, with the status page switched on."""
+    text, place = (ROOT / "envoy" / "envoy.yaml").read_text(), '"default_class": "normal",'
+    assert place in text
+    return text.replace(place, f'{place} "status_path": "{STATUS}",')
 
 
 def stop(*_):
@@ -42,7 +51,7 @@ def main():
         children.append(subprocess.Popen(
             [tool_path("mock-provider"), "--port", str(PROVIDER), "--rpm", "60", "--tpm", "10000"], cwd=ROOT))
         children.append(subprocess.Popen(
-            [envoy_path(), "-c", "envoy/envoy.yaml", "--concurrency", "2", "--disable-hot-restart", "--log-level", "warning"],
+            [envoy_path(), "--config-yaml", bootstrap(), "--concurrency", "2", "--disable-hot-restart", "--log-level", "warning"],
             cwd=ROOT))
         wait_until(lambda: answers(GATE) or any(child.poll() is not None for child in children), 30, "Envoy")
         if all(child.poll() is None for child in children):
