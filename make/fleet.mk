@@ -12,6 +12,10 @@ test-fleet: $(WASM) testbed $(VENV)/ready fleet-store ## The fleet's script and 
 	  echo "##### SKIPPED: redis-server and webdis are not installed and could not be; nothing of the fleet was tested #####"; \
 	fi
 
+.PHONY: simulate-fleet
+simulate-fleet: ## Fleets of 3 to 1 000 Envoys in virtual time against the demanded figures
+	cargo run --locked --release --bin simulate -- fleet
+
 .PHONY: demo-fleet
 demo-fleet: $(WASM) testbed $(VENV)/ready fleet-store ## Three Envoys, one cap: the store dies and comes back while you watch
 	$(PY) tools/demo/fleet.py

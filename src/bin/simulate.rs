@@ -1,6 +1,29 @@
 //! `simulate [seed]`: plays the published loads against the gate and the baselines, prints the tables and writes the
 //! figures into `docs/figures/`. Ends with status 1 when a demanded figure is missed.
+//! `simulate fleet [seed]`: plays fleets of 3 to 1 000 Envoys.
 //! `simulate <seed> <part of a name>`: plays the loads of that name against the rule on paper and the gate only.
+
+#[cfg(not(target_arch = "wasm32"))]
+fn fleets(seed: u64) -> std::process::ExitCode {
+    use envoy_backpressure::sim::fleet::suite;
+    let mut failed = 0_u32;
+    let mut tell = |title: &str, scenes: Vec<(suite::Scene, Vec<String>)>| {
+        println!("\n{title}");
+        for (scene, missed) in scenes {
+            println!("{}{}", scene.line(), if missed.is_empty() { "" } else { "  MISSED" });
+            for what in missed {
+                failed = failed.saturating_add(1);
+                println!("       {what}");
+            }
+        }
+    };
+    for replicas in [3, 10, 100, 1_000] {
+        tell(&format!("{replicas} Envoys, saturated"), suite::saturated(replicas, seed, 4.0));
+    }
+    tell("From ten seconds after a trouble of half a minute on", suite::recoveries(10, seed));
+    tell("A store that answers about the timeout of 50 ms or later", suite::sluggish(10, seed, 4.0));
+    if failed > 0 { std::process::ExitCode::FAILURE } else { std::process::ExitCode::SUCCESS }
+}
 
 #[cfg(not(target_arch = "wasm32"))]
 fn main() -> std::io::Result<std::process::ExitCode> {
@@ -8,6 +31,9 @@ fn main() -> std::io::Result<std::process::ExitCode> {
     use envoy_backpressure::sim::{figures, loads, report};
     use std::process::ExitCode;
 
+    if std::env::args().nth(1).as_deref() == Some("fleet") {
+        return Ok(fleets(std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(1)));
+    }
     let seed = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
     if let Some(part) = std::env::args().nth(2) {
         let mut all = loads::published();

@@ -10,6 +10,7 @@ pub mod baseline;
 pub mod chart;
 pub mod client;
 pub mod figures;
+pub mod fleet;
 pub mod gatekeeper;
 pub mod ideal;
 pub mod load;

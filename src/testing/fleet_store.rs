@@ -130,10 +130,10 @@ impl FleetStore {
             return line.clone();
         }
         let line = pool.apply(policy, kind, rest, done.as_deref(), now);
-        if let Some(marker) = marker {
-            if pool.markers.insert(marker.to_owned(), line.clone()).is_none() {
-                pool.expiring.push_back((now.after(MARKERS), marker.to_owned()));
-            }
+        if let Some(marker) = marker
+            && pool.markers.insert(marker.to_owned(), line.clone()).is_none()
+        {
+            pool.expiring.push_back((now.after(MARKERS), marker.to_owned()));
         }
         line
     }
