@@ -45,7 +45,7 @@ def main():
             fleet.store.start_redis()
 
         threading.Thread(target=disturb, daemon=True).start()
-        summary = loadgen(fleet.port, FLOWS, seconds=SECONDS, rpm=conftest.RPM, tpm=conftest.TPM, retry="obey")
+        summary = loadgen(fleet.port, FLOWS, seconds=SECONDS, rpm=conftest.RPM, tpm=conftest.TPM, retry="obey", model=conftest.POOLS[0])
         stop.set()
     total = summary["total"]
     print(f"\nadmitted {total['admitted']}, refused by the provider {total['provider_429']}, Jain {summary['jain']:.3f}, "

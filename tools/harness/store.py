@@ -1,9 +1,12 @@
 """A store for a fleet: redis-server behind Webdis, as Debian packages them."""
 
+import contextlib
+import http.server
 import json
 import shutil
 import signal
 import subprocess
+import threading
 
 from .processes import Process, answers, free_port, wait_until
 
@@ -13,32 +16,72 @@ def installed():
     return bool(shutil.which("redis-server") and shutil.which("webdis"))
 
 
-class Store:
-    """A running redis-server and a Webdis in front of it, with the access rules that `envoy/fleet/` ships."""
+class Front:
+    """One Webdis with the access rules that `envoy/fleet/` ships."""
 
-    def __init__(self, user="fleet", password="test-only"):
-        self.redis_port, self.port = free_port(), free_port()
+    def __init__(self, redis_port, auth):
+        self.port = free_port()
+        self.process = Process("webdis", [])
+        settings = {
+            "redis_host": "127.0.0.1", "redis_port": redis_port, "http_host": "127.0.0.1", "http_port": self.port,
+            "threads": 2, "pool_size": 8, "daemonize": False, "verbosity": 2, "logfile": str(self.process.directory / "webdis.log"),
+            "acl": [{"disabled": ["*"]}, {"http_basic_auth": f"{auth['user']}:{auth['password']}", "enabled": ["EVALSHA", "EVAL"]}],
+        }
+        path = self.process.directory / "webdis.json"
+        path.write_text(json.dumps(settings))
+        self.process.command = ["webdis", str(path)]
+
+    def start(self):
+        self.process.start()
+        wait_until(lambda: answers(self.port), 10, "Webdis")
+
+    def stop(self):
+        self.process.stop(signal.SIGKILL)
+
+    def freeze(self):
+        """Whoever comes this way reaches nothing."""
+        self.process.child.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.child.send_signal(signal.SIGCONT)
+
+
+class Nonsense(http.server.BaseHTTPRequestHandler):
+    """Answers everything with a page, each on a connection of its own: none outlives it."""
+
+    protocol_version = "HTTP/1.0"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-length", "6")
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    def log_message(self, *_):
+        pass
+
+
+class Store:
+    """A running redis-server and the Webdis in front of it; with `fronts` several of them, each a way of its own."""
+
+    def __init__(self, user="fleet", password="test-only", fronts=1):
+        self.redis_port = free_port()
         self.auth = {"user": user, "password": password}
         self.redis = Process("redis", [
             "redis-server", "--port", self.redis_port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        self.webdis = Process("webdis", [])
-        settings = {
-            "redis_host": "127.0.0.1", "redis_port": self.redis_port, "http_host": "127.0.0.1", "http_port": self.port,
-            "threads": 2, "pool_size": 8, "daemonize": False, "verbosity": 2, "logfile": str(self.webdis.directory / "webdis.log"),
-            "acl": [{"disabled": ["*"]}, {"http_basic_auth": f"{user}:{password}", "enabled": ["EVALSHA", "EVAL"]}],
-        }
-        path = self.webdis.directory / "webdis.json"
-        path.write_text(json.dumps(settings))
-        self.webdis.command = ["webdis", str(path)]
+        self.fronts = [Front(self.redis_port, self.auth) for _ in range(fronts)]
+        self.port = self.fronts[0].port
 
     def __enter__(self):
         self.start_redis()
-        self.webdis.start()
-        wait_until(lambda: answers(self.port), 10, "Webdis")
+        for front in self.fronts:
+            front.start()
         return self
 
     def __exit__(self, *_):
-        self.webdis.stop(signal.SIGKILL)
+        for front in self.fronts:
+            front.stop()
         self.redis.stop(signal.SIGKILL)
 
     def start_redis(self):
@@ -51,9 +94,14 @@ class Store:
 
     def revive(self):
         """Makes it run, whatever a test left of it."""
+        for front in self.fronts:
+            if not front.process.alive():
+                front.start()
+            front.thaw()
         if not self.redis.alive():
             self.start_redis()
         self.thaw()
+        self.command("CONFIG", "SET", "maxmemory", "0")
 
     def freeze(self):
         """Keeps the connections and answers nothing."""
@@ -62,9 +110,26 @@ class Store:
     def thaw(self):
         self.redis.child.send_signal(signal.SIGCONT)
 
+    @contextlib.contextmanager
+    def nonsense(self):
+        """Something that is not Webdis answers in place of all fronts."""
+        servers = []
+        for front in self.fronts:
+            front.stop()
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", front.port), Nonsense)
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            servers.append(server)
+        try:
+            yield
+        finally:
+            for server in servers:
+                server.shutdown()
+                server.server_close()
+
     def command(self, *words):
         """One command past Webdis."""
-        done = subprocess.run(["redis-cli", "-p", str(self.redis_port), *map(str, words)], capture_output=True, text=True, check=True)
+        done = subprocess.run(["redis-cli", "-p", str(self.redis_port), *map(str, words)], capture_output=True, text=True, errors="replace", check=True)
         return done.stdout.strip()
 
     def settings(self, **more):

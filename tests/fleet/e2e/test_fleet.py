@@ -1,71 +1,154 @@
 """One cap for three Envoys: exact, shared by weight, and never in the way when the store is not well."""
 
-import threading
+import os
 import time
+
+import pytest
 
 from harness import loadgen
 from harness.processes import wait_until
 
-from conftest import REASONS, RPM, TPM
+from conftest import RPM, TIMEOUT_MS, TPM
 
+LONG = bool(os.environ.get("FLEET_LONG"))
 CALL = {"prompt": 140, "output": 60, "max_tokens": 120, "stream": 0.3, "callers": 20}
 FLOWS = [{"tenant": f"t-{name}", "class": name, "weight": weight, **CALL}
          for name, weight in [("high", 4), ("normal", 2), ("low", 1)]]
-UNWELL = "fleet_alone"
+ALONE = "fleet_alone"
 
 
-def load(fleet, seconds, warmup=0):
-    return loadgen(fleet.port, FLOWS, seconds=seconds, warmup=warmup, rpm=RPM, tpm=TPM, retry="obey")
+def load(fleet, seconds, warmup=0, **more):
+    options = {"rpm": RPM, "tpm": TPM, "retry": "obey", "model": fleet.pool, **more}
+    return loadgen(fleet.port, FLOWS, seconds=seconds, warmup=warmup, **options)
 
 
-def one(fleet, words="hello"):
-    return fleet.one(words)
+def recovered(fleet, seconds=10):
+    """Waits until calls are decided by the store again, and says after how long that was."""
+    began = time.monotonic()
+    wait_until(fleet.is_calm, seconds, "recovery")
+    return time.monotonic() - began
 
 
 def test_three_envoys_share_one_cap_by_weight_and_the_provider_never_refuses(fleet):
-    summary = load(fleet, 40, warmup=10)
+    summary = load(fleet, *((80, 20) if LONG else (26, 10)))
     total = summary["total"]
-    print(summary, {reason: fleet.anomalies(reason) for reason in REASONS})
+    print(summary)
     assert total["provider_429"] == 0
     assert total["errors"] == 0
-    assert summary["jain"] >= 0.97, summary
-    assert max(summary["use_requests"], summary["use_llm_tokens"]) >= 0.85
-    assert fleet.anomalies(UNWELL) == 0
+    assert summary["jain"] >= 0.98, summary
+    assert max(summary["use_requests"], summary["use_llm_tokens"]) >= 0.95, summary
+    assert total["first_returns_kept"] >= 0.9 * total["first_returns"] > 0, summary
 
 
 def test_a_store_that_dies_and_comes_back_empty_blocks_nobody(fleet):
-    assert one(fleet) == 200
+    assert fleet.one() == 200
     fleet.store.kill_redis()
     began = time.monotonic()
-    assert [one(fleet, f"alone {number}") for number in range(12)] == [200] * 12
-    # A timeout for each worker that had not noticed yet, and none after that.
+    assert fleet.some(12) == [200] * 12
+    # At most a few timeouts for each worker that had not noticed yet.
     assert time.monotonic() - began < 20
-    counted = fleet.anomalies(UNWELL)
-    assert counted >= 12
+    assert fleet.anomalies(ALONE) >= 12
     fleet.store.start_redis()
-    # What was used meanwhile is posted: twelve calls, and none of them twice.
-    wait_until(lambda: fleet.store.command("HEXISTS", "bp:{m-chat}:s", "s") == "1", 10, "recovery")
-    wait_until(lambda: len(fleet.store.command("KEYS", "bp:{m-chat}:c:*").splitlines()) >= 24, 10, "posts")
-    time.sleep(1)
-    before = fleet.anomalies(UNWELL)
-    assert [one(fleet, f"together {number}") for number in range(6)] == [200] * 6
-    assert fleet.anomalies(UNWELL) == before
+    recovered(fleet)
+    # What was used meanwhile was posted: the pool knows of it.
+    wait_until(lambda: fleet.store.command("HEXISTS", fleet.key("s"), "s") == "1", 10, "a ledger")
+    charged = fleet.store.command("KEYS", fleet.key("c:*")).splitlines()
+    assert len(charged) >= 24, charged
 
 
 def test_a_store_that_hangs_delays_a_call_by_the_timeout_and_no_more(fleet):
-    assert one(fleet) == 200
+    assert fleet.one() == 200
     fleet.store.freeze()
     waits = []
     for number in range(8):
         began = time.monotonic()
-        assert one(fleet, f"hanging {number}") == 200
+        assert fleet.one(f"hanging {number}") == 200
         waits.append(time.monotonic() - began)
     fleet.store.thaw()
-    assert max(waits) < 4
+    assert max(waits) < TIMEOUT_MS / 1000 + 3
     assert fleet.anomalies("fleet_unreachable") >= 1
+    recovered(fleet)
 
 
+def test_a_store_that_comes_and_goes_breaks_no_call(fleet):
+    for _ in range(4):
+        fleet.store.freeze()
+        assert fleet.some(3) == [200] * 3
+        fleet.store.thaw()
+        assert fleet.some(3) == [200] * 3
+    recovered(fleet)
+
+
+def test_a_replica_that_is_cut_off_goes_on_with_its_part_and_disturbs_no_other(fleet):
+    assert set(fleet.some(9)) == {200}
+    fleet.store.fronts[0].freeze()
+    cut, others = fleet.envoys[:1], fleet.envoys[1:]
+    before = fleet.count(ALONE, others)
+    assert fleet.some(6, cut[0].port) == [200] * 6
+    assert fleet.count(ALONE, cut) >= 6
+    assert fleet.some(6, others[0].port) == [200] * 6
+    assert fleet.count(ALONE, others) == before
+    fleet.store.fronts[0].thaw()
+    recovered(fleet)
+
+
+def test_a_store_without_memory_is_counted_and_blocks_nobody(fleet):
+    assert fleet.one() == 200
+    fleet.store.command("CONFIG", "SET", "maxmemory", "1")
+    assert fleet.some(6) == [200] * 6
+    assert fleet.anomalies("fleet_refused") >= 1
+    assert fleet.anomalies(ALONE) >= 6
+    fleet.store.command("CONFIG", "SET", "maxmemory", "0")
+    recovered(fleet)
+
+
+def test_foreign_data_is_counted_and_blocks_nobody(fleet):
+    fleet.store.command("SET", fleet.key("s"), "not ours")
+    assert fleet.some(6) == [200] * 6
+    assert fleet.anomalies("fleet_foreign") >= 1
+    fleet.store.command("DEL", fleet.key("s"))
+    fleet.store.command("HSET", fleet.key("s"), "s", "garbage")
+    recovered(fleet)
+    assert fleet.some(6) == [200] * 6
+    wait_until(lambda: fleet.store.command("HEXISTS", fleet.key("s"), "s") == "1", 10, "a new ledger")
+
+
+def test_data_of_a_newer_version_is_left_alone(fleet):
+    newer = "return redis.call('HSET', KEYS[1], 's', cmsgpack.pack({2, 'of a later version'}))"
+    fleet.store.command("EVAL", newer, 1, fleet.key("s"))
+    before = fleet.store.command("HGET", fleet.key("s"), "s")
+    assert fleet.some(6) == [200] * 6
+    assert fleet.anomalies("fleet_foreign") >= 1
+    assert fleet.store.command("HGET", fleet.key("s"), "s") == before
+    fleet.store.command("DEL", fleet.key("s"))
+    recovered(fleet)
+
+
+def test_something_that_is_not_webdis_is_counted_and_blocks_nobody(fleet):
+    assert fleet.one() == 200
+    with fleet.store.nonsense():
+        assert fleet.some(6) == [200] * 6
+        assert fleet.anomalies("fleet_garbled") >= 1
+    fleet.store.revive()
+    recovered(fleet)
+
+
+def test_a_replica_that_dies_takes_nothing_with_it(fleet):
+    assert fleet.one() == 200
+    fleet.envoys[2].process.child.kill()
+    fleet.envoys[2].process.child.wait()
+    # The balancer may meet the gap; the two that are left are as before.
+    assert set(fleet.some(9)) <= {200, 503}
+    before = fleet.count(ALONE, fleet.envoys[:2])
+    for envoy in fleet.envoys[:2]:
+        assert fleet.some(4, envoy.port) == [200] * 4
+    assert fleet.count(ALONE, fleet.envoys[:2]) == before
+
+
+@pytest.mark.skipif(not LONG, reason="of the long run")
 def test_a_store_that_dies_under_load_breaks_no_cap_by_much_and_nothing_waits(fleet):
+    import threading
+
     def disturb():
         time.sleep(8)
         fleet.store.kill_redis()
@@ -77,29 +160,8 @@ def test_a_store_that_dies_under_load_breaks_no_cap_by_much_and_nothing_waits(fl
     summary = load(fleet, 30)
     trouble.join()
     total = summary["total"]
-    print(total, fleet.anomalies(UNWELL))
+    print(total, fleet.anomalies(ALONE))
     assert total["errors"] == 0
-    assert fleet.anomalies(UNWELL) > 0
+    assert fleet.anomalies(ALONE) > 0
     # Three Envoys that each begin with their part of what was last known to be left.
     assert total["provider_429"] <= total["admitted"] * 0.1
-
-
-def test_foreign_data_is_counted_and_blocks_nobody(fleet):
-    fleet.store.command("FLUSHALL")
-    fleet.store.command("SET", "bp:{m-chat}:s", "not ours")
-    assert [one(fleet, f"foreign {number}") for number in range(6)] == [200] * 6
-    assert fleet.anomalies("fleet_foreign") >= 1
-    fleet.store.command("DEL", "bp:{m-chat}:s")
-    fleet.store.command("HSET", "bp:{m-chat}:s", "s", "garbage")
-    assert [one(fleet, f"garbage {number}") for number in range(6)] == [200] * 6
-    wait_until(lambda: fleet.store.command("HEXISTS", "bp:{m-chat}:s", "s") == "1", 10, "a new ledger")
-    wait_until(fleet.is_calm, 10, "recovery")
-
-
-def test_a_replica_that_dies_takes_nothing_with_it_for_long(fleet):
-    assert one(fleet) == 200
-    fleet.envoys[2].process.child.kill()
-    statuses = [one(fleet, f"after {number}") for number in range(12)]
-    assert set(statuses) <= {200, 503}
-    summary = load(fleet, 12)
-    assert summary["total"]["provider_429"] == 0
