@@ -1,6 +1,6 @@
 # One cap for a fleet: the script on a real Redis, and three Envoys around it. Included by the Makefile.
 
-FLEET_OPERATIONS ?= 40000
+FLEET_OPERATIONS ?= 12000
 
 ##@ Fleet
 .PHONY: test-fleet
@@ -11,6 +11,12 @@ test-fleet: $(WASM) testbed $(VENV)/ready fleet-store ## The fleet's script and 
 	else \
 	  echo "##### SKIPPED: redis-server and webdis are not installed and could not be; nothing of the fleet was tested #####"; \
 	fi
+
+test: test-fleet
+
+.PHONY: test-fleet-long
+test-fleet-long: ## The same with a million operations, a longer load, the store dying under load and the waits of decisions
+	FLEET_LONG=1 $(MAKE) test-fleet FLEET_OPERATIONS=1000000
 
 .PHONY: simulate-fleet
 simulate-fleet: ## Fleets of 3 to 1 000 Envoys in virtual time against the demanded figures

@@ -1,6 +1,9 @@
 """One cap for three Envoys: exact, shared by weight, and never in the way when the store is not well."""
 
+import http.client
+import json
 import os
+import threading
 import time
 
 import pytest
@@ -30,7 +33,9 @@ def recovered(fleet, seconds=10):
 
 
 def test_three_envoys_share_one_cap_by_weight_and_the_provider_never_refuses(fleet):
-    summary = load(fleet, *((80, 20) if LONG else (26, 10)))
+    # A trailing window gives away a burst and a minute at the limit in its first minute, so it stands still at the end of
+    # that. Counted is what comes before, or a minute after it.
+    summary = load(fleet, *((135, 75) if LONG else (26, 10)))
     total = summary["total"]
     print(summary)
     assert total["provider_429"] == 0
@@ -147,8 +152,6 @@ def test_a_replica_that_dies_takes_nothing_with_it(fleet):
 
 @pytest.mark.skipif(not LONG, reason="of the long run")
 def test_a_store_that_dies_under_load_breaks_no_cap_by_much_and_nothing_waits(fleet):
-    import threading
-
     def disturb():
         time.sleep(8)
         fleet.store.kill_redis()
@@ -165,3 +168,29 @@ def test_a_store_that_dies_under_load_breaks_no_cap_by_much_and_nothing_waits(fl
     assert fleet.anomalies(ALONE) > 0
     # Three Envoys that each begin with their part of what was last known to be left.
     assert total["provider_429"] <= total["admitted"] * 0.1
+
+
+@pytest.mark.skipif(not LONG, reason="of the long run")
+def test_a_decision_of_the_store_takes_a_few_milliseconds_while_the_pool_is_contended(fleet):
+    background = threading.Thread(target=load, args=(fleet, 25))
+    background.start()
+    time.sleep(10)
+    waits = []
+    connection = http.client.HTTPConnection("127.0.0.1", fleet.envoys[0].port, timeout=30)
+    headers = {"host": "llm.test", "content-type": "application/json", "x-tenant": "t-low", "x-priority": "low"}
+    while len(waits) < 400:
+        body = json.dumps({"model": fleet.pool, "max_tokens": 60, "messages": [{"role": "user", "content": f"call {len(waits)}"}]})
+        began = time.perf_counter()
+        connection.request("POST", "/v1/chat/completions", body=body, headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        took = (time.perf_counter() - began) * 1000
+        if answer.status == 429:
+            # Nothing but the decision: body, round trip to the store, answer.
+            waits.append(took)
+        time.sleep(0.005)
+    background.join()
+    waits.sort()
+    middle, late = waits[len(waits) // 2], waits[len(waits) * 99 // 100]
+    print(f"a refusal after p50 {middle:.2f} ms, p99 {late:.2f} ms")
+    assert middle <= 3 and late <= 20
