@@ -130,6 +130,17 @@ fn a_thousandfold_weight_starves_nobody() {
 }
 
 #[test]
+fn limited_slots_are_used_and_hardly_held_for_callers_who_gave_up() {
+    for (load, utilisation, kept, tries) in [
+        (loads::streaming(), 0.965, 0.7, 3.5),
+        (loads::streaming_parked(), 0.975, 0.78, 2.4),
+        (loads::streaming_abandoned(), 0.91, 0.78, 2.4),
+    ] {
+        holds(Kind::Gate, &load, Bounds { jain: 0.999, utilisation, kept, tries });
+    }
+}
+
+#[test]
 fn wrong_estimates_are_settled_fairly() {
     holds(Kind::Gate, &loads::misestimated(2.0), Bounds { jain: 0.99, utilisation: 0.98, ..ANY });
     let low = Kind::Gate.play(&loads::misestimated(0.5), 1);

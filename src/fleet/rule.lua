@@ -761,8 +761,11 @@ local function expected(amount)
 end
 
 -- Number of the slot of time in which something due then is gathered.
-local function slot_of(due)
-  local ahead = less(due, div(S[2], 1000))
+local function slot_of(due, awaited)
+  local now = div(S[2], 1000)
+  local ahead = less(due, now)
+  -- Where slots are limited, nobody is awaited for longer than this.
+  if awaited and SLOTCAP > 0 and less(now, due) > 1100 then ahead = 1000 end
   if ahead < 65536 then return div(ahead, 64), ahead end
   if ahead < 262144 then return div(ahead, 1024) + 960, ahead end
   -- What is promised for later holds nothing back yet.
@@ -776,7 +779,7 @@ local function stand(flow, place, need, W, horizon)
   local H = L.H
   local function note(calls, i, rate)
     if not horizon then return end
-    local slot, ahead = slot_of(calls[i + 3])
+    local slot, ahead = slot_of(calls[i + 3], true)
     if slot == INF then return end
     -- Needs, the largest of each, and from when all of it counts.
     local h = H[slot]
@@ -795,17 +798,22 @@ local function stand(flow, place, need, W, horizon)
   local function merge(sums, rate)
     for j = 1, 5 do L.ahead[j] = L.ahead[j] + muldiv(sums[j], rate, ALL) end
   end
+  local now, own_due = div(S[2], 1000), INF
+  if place then own_due = block(flow.b[place[1]])[place[2] + 3] end
+  -- Where slots are limited, those whose time has come go first, in the order of their times.
+  local by_time = SLOTCAP > 0 and own_due <= now
   local before, sums = 0, {0, 0, 0, 0, 0}
   for at, b in ipairs(flow.b) do
-    if place and place[1] == at then
+    local here = place and place[1] == at
+    if here or by_time then
       local calls = block(b)
-      for i = 0, place[2] - WIDTH, WIDTH do
+      for i = 0, (here and place[2] or #calls) - WIDTH, WIDTH do if not by_time or calls[i + 3] <= own_due then
         before = before + dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
         for j = 1, 4 do sums[j] = sums[j] + calls[i + 4 + j] end
         sums[5] = sums[5] + 1000
         note(calls, i, rate)
-      end
-      break
+      end end
+      if here then break end
     else
       insert(L.whole, {b[10], b, rate})
       before = before + b[3]
@@ -816,8 +824,6 @@ local function stand(flow, place, need, W, horizon)
   merge(sums, rate)
   local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
   local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
-  local own_due = INF
-  if place then own_due = block(flow.b[place[1]])[place[2] + 3] end
   for _, other in ipairs(F) do
     if other == flow then
       -- Its own calls are counted.
@@ -833,10 +839,11 @@ local function stand(flow, place, need, W, horizon)
         for j = 1, 4 do all[j] = all[j] + b[j + 5] end
         all[5] = all[5] + 1000 * b[2]
         local first = muldiv(waits, rate, ALL)
-        if first + b[4] > maybe then
+        local due = SLOTCAP > 0 and b[10] <= now
+        if by_time and b[10] > own_due or not due and not by_time and first + b[4] > maybe then
           -- All of them are later.
           waits = waits + b[3]
-        elseif muldiv(waits + b[3], rate, ALL) + b[5] < surely then
+        elseif not by_time and muldiv(waits + b[3], rate, ALL) + b[5] < surely then
           insert(L.whole, {b[10], b, rate})
           for j = 1, 4 do early[j] = early[j] + b[j + 5] end
           early[5] = early[5] + 1000 * b[2]
@@ -846,7 +853,13 @@ local function stand(flow, place, need, W, horizon)
           for i = 0, #calls - WIDTH, WIDTH do
             local cost = dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
             local served = muldiv(waits, rate, ALL) + cost
-            if served < surely or served <= maybe and calls[i + 3] < own_due then
+            local first
+            if by_time then
+              first = calls[i + 3] <= own_due
+            else
+              first = served < surely or served <= maybe and calls[i + 3] < own_due or SLOTCAP > 0 and calls[i + 3] <= now
+            end
+            if first then
               note(calls, i, rate)
               for j = 1, 4 do early[j] = early[j] + calls[i + 4 + j] end
               early[5] = early[5] + 1000
@@ -883,7 +896,7 @@ local function all_kept(L, C, need)
         if C[j] then
           local others = expected(div(j == 5 and sums[j] * 1000 or sums[j], ALL))
           local last = min(others, expected(j < 5 and h[j + 5] or 0))
-          if not allows(C[j], at, (need[j] + others) * scale[j], last * scale[j]) then return false end
+          if not allows(C[j], j == 5 and at + 250000 or at, (need[j] + others) * scale[j], last * scale[j]) then return false end
         end
       end
     end
@@ -894,7 +907,7 @@ local function all_kept(L, C, need)
   end
   return true
 end
-local function wait_given(L, C, need, wait)
+local function wait_given(L, C, need, wait, broken)
   local ahead, scale, turn = {unpack(L.ahead)}, scales(), 0
   for _, other in ipairs(L.others) do
     local service = other[3]
@@ -905,7 +918,10 @@ local function wait_given(L, C, need, wait)
     end
   end
   for j = 1, 5 do
-    if C[j] then turn = max(turn, wait_for(C[j], expected(ahead[j]) * scale[j], need[j] * scale[j])) end
+    if C[j] then
+      local least = wait_for(C[j], expected(ahead[j]) * scale[j], need[j] * scale[j])
+      turn = max(turn, j == 5 and not broken and least + div(least, 7) or least)
+    end
   end
   return turn
 end
@@ -1009,7 +1025,8 @@ local function admit(o)
   end
   local calls = place and block(flow.b[place[1]])
   local broken = place and calls[place[2] + 3] <= ceil(S[2], 1000)
-  local wait = wait_given(L, C, need)
+  local wait = wait_given(L, C, need, nil, broken)
+  if broken and SLOTCAP > 0 and short ~= 'e' and div(wait * 3, 10) <= o[12] then wait = div(wait * 3, 10) end
   if not broken then
     wait = wait_given(L, C, need, wait)
     wait = wait_given(L, C, need, wait)

@@ -57,7 +57,13 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
         None => WaitReason::OverShare,
         Some(reason) => reason,
     };
-    let wait = line.wait(ledger, &curves, broken).clamp(LEAST_WAIT, LONGEST_WAIT);
+    let mut wait = line.wait(ledger, &curves, broken);
+    if broken && pricing.counts_slots() && reason != WaitReason::Exhausted {
+        // The next slot may come at any moment, and a caller that is held here pays nothing for looking.
+        let sooner = wait.saturating_mul(3) / 10;
+        wait = if sooner <= ask.max_park.as_micros() { sooner } else { wait };
+    }
+    let wait = wait.clamp(LEAST_WAIT, LONGEST_WAIT);
     let wait = Span::from_millis(Span::from_micros(wait).as_millis_ceil());
     let told = told(wait, ask);
     let amounts = amounts_of(&ask.cost, &policy.limits);

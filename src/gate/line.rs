@@ -14,8 +14,22 @@ const RATIO_BITS: u32 = 16;
 /// A flow is taken to ask for at most this many times what it asked for lately.
 const GROWTH: u64 = 2;
 
+/// In a pool that limits slots, a promise counts as kept so much after its time, in microseconds: an idle slot is lost for
+/// ever, while a bucket saves what nobody takes.
+const SLOT_SLACK: u64 = 250_000;
+/// One part in so many is added to the wait for a slot: what is told too soon can only be broken, and what comes back before
+/// goes to whoever is there.
+const SLOT_MARGIN: u64 = 7;
+/// Longest that a caller is awaited for whom a slot is held, in milliseconds: those that read whole seconds are back by
+/// then.
+const AWAITED_MS: u64 = 1_100;
+/// Who is later than that counts for this much from now, in milliseconds: should the caller come, the next slot is theirs.
+const NEXT_MS: u64 = 1_000;
+
 /// What stands before one call.
 pub(crate) struct Line {
+    /// The pool limits slots: see [`Line::new`].
+    slots: bool,
     /// What this call needs of each resource, exactly.
     need: [u64; 5],
     /// What the calls with earlier tags need, by the time they were promised for; only when it may pass now.
@@ -42,6 +56,10 @@ struct Other {
 impl Line {
     /// The line before a call of flow number `flow` that costs `cost`, standing at `place` if it was told to come.
     /// `fits`: what it needs is there, so [`Line::all_kept`] will be asked.
+    ///
+    /// Slots come back when calls happen to end. Where they are limited, those whose time has come therefore go before all
+    /// others, in the order of their times and whatever their tags: else a run of long calls would be at the cost of whoever
+    /// has the latest tag, again and again.
     pub(crate) fn new(
         ledger: &Ledger,
         pricing: &Pricing,
@@ -55,7 +73,8 @@ impl Line {
         let amounts =
             [0, 1, 2, 3].map(|at| need.get(at).map_or(0, |&need| u32::try_from(need).unwrap_or(u32::MAX)));
         let earlier = fits.then(Horizon::new);
-        let mut line = Self { need, earlier, ahead: [0; 5], others: Vec::new() };
+        let slots = pricing.counts_slots();
+        let mut line = Self { slots, need, earlier, ahead: [0; 5], others: Vec::new() };
         let queue = &ledger.queue;
         let Some(own) = queue.flows.get(flow) else { return line };
         let now = ledger.last / 1_000;
@@ -63,8 +82,13 @@ impl Line {
         let before = place.map_or(range.end, |place| place.call);
         let own_due = place.and_then(|place| queue.calls.get(place.call)).map_or(u64::MAX, |call| call.due());
         let prices = Prices::new(&queue.calls, pricing);
+        let due_of = |call: usize| queue.calls.get(call).map_or(0, |call| call.due());
+        let by_time = slots && own_due <= now;
         let mut early = Sums::default();
         for call in range.start..before {
+            if by_time && due_of(call) > own_due {
+                continue;
+            }
             early.add(&prices, call);
             if fits {
                 line.before(queue, call, now, own.return_rate);
@@ -100,12 +124,18 @@ impl Line {
             for call in first..next {
                 // All that follow have later tags still, and the flow is owed nothing beyond its calls.
                 let waiting = returning(all.price, state);
-                if waiting > maybe {
+                if waiting > maybe && !slots {
                     break;
                 }
                 let served = waiting.saturating_add(all.add(&prices, call));
-                let due = || queue.calls.get(call).map_or(0, |call| call.due());
-                if served >= surely && (served > maybe || due() >= own_due) {
+                let later = if by_time {
+                    due_of(call) > own_due
+                } else {
+                    served >= surely
+                        && (served > maybe || due_of(call) >= own_due)
+                        && !(slots && due_of(call) <= now)
+                };
+                if later {
                     late.add(&prices, call);
                 } else if fits {
                     line.before(queue, call, now, state.return_rate);
@@ -121,7 +151,10 @@ impl Line {
     /// Takes note of a call that goes first.
     fn before(&mut self, queue: &Queue, call: usize, now: u64, return_rate: u16) {
         if let (Some(earlier), Some(call)) = (&mut self.earlier, queue.calls.get(call)) {
-            earlier.add(call.due().saturating_sub(now), &call.amounts, return_rate);
+            let late = now.saturating_sub(call.due());
+            let ahead =
+                if self.slots && late > AWAITED_MS { NEXT_MS } else { call.due().saturating_sub(now) };
+            earlier.add(ahead, &call.amounts, return_rate);
         }
     }
 
@@ -158,6 +191,7 @@ impl Line {
                 let sum = if index == 4 { sum.saturating_mul(WHOLE_SLOT) } else { sum } >> ALL_RETURN.ilog2();
                 let others = ledger.usage.expected(sum);
                 let last = ledger.usage.expected(last).min(others);
+                let wait = if index == 4 { wait.saturating_add(SLOT_SLACK) } else { wait };
                 curve.allows(wait, scaled(own.saturating_add(others), scale), scaled(last, scale))
             });
             if !kept {
@@ -169,19 +203,19 @@ impl Line {
 
     /// Microseconds until this call's turn, if those who wait keep asking as they lately did.
     pub(crate) fn wait(&self, ledger: &Ledger, curves: &[Option<Curve>; 5], broken: bool) -> u64 {
-        let mut wait = self.wait_given(ledger, curves, u64::MAX);
+        let mut wait = self.wait_given(ledger, curves, u64::MAX, broken);
         // Who was told too little once is not told too little again.
         if broken {
             return wait;
         }
         // What others will ask for until then depends on the wait: from above, two steps come close enough.
         for _ in 0..2 {
-            wait = self.wait_given(ledger, curves, wait);
+            wait = self.wait_given(ledger, curves, wait, broken);
         }
         wait
     }
 
-    fn wait_given(&self, ledger: &Ledger, curves: &[Option<Curve>; 5], wait: u64) -> u64 {
+    fn wait_given(&self, ledger: &Ledger, curves: &[Option<Curve>; 5], wait: u64, broken: bool) -> u64 {
         let mut ahead = self.ahead;
         for other in &self.others {
             let grown = other.asked.saturating_mul(wait / 1_000).saturating_mul(GROWTH) / (MEMORY / 1_000);
@@ -200,12 +234,16 @@ impl Line {
         let slots = slot_scale(ledger);
         let scales = [ledger.period, ledger.period, ledger.period, ledger.period, slots];
         let mut turn = 0_u64;
-        for (curve, ((ahead, own), scale)) in curves.iter().zip(ahead.into_iter().zip(self.need).zip(scales))
-        {
-            if let Some(curve) = curve {
-                let ahead = ledger.usage.expected(ahead);
-                turn = turn.max(curve.wait_for(scaled(ahead, scale), scaled(own, scale)));
-            }
+        let sums = ahead.into_iter().zip(self.need).zip(scales);
+        for (index, (curve, ((ahead, own), scale))) in curves.iter().zip(sums).enumerate() {
+            let Some(curve) = curve else { continue };
+            let ahead = ledger.usage.expected(ahead);
+            let least = curve.wait_for(scaled(ahead, scale), scaled(own, scale));
+            turn = turn.max(if index == 4 && !broken {
+                least.saturating_add(least / SLOT_MARGIN)
+            } else {
+                least
+            });
         }
         turn
     }

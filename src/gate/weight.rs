@@ -89,6 +89,11 @@ impl Pricing {
         }
     }
 
+    /// Whether concurrent requests are limited.
+    pub(crate) const fn counts_slots(&self) -> bool {
+        self.slot > 0
+    }
+
     /// The dominant share of a call, as time of its most demanding limit; at least 1 microsecond.
     pub(crate) fn dominant(&self, amounts: &[u32; 4]) -> u64 {
         let prices = amounts.iter().zip(&self.factors).map(|(&amount, &factor)| Self::price(amount, factor));

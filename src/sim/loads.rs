@@ -129,6 +129,18 @@ pub fn streaming() -> Load {
         .each(|group| group.duration = (secs(2.0), secs(12.0)))
 }
 
+/// The same with waits up to 1 s parked, as by default.
+pub fn streaming_parked() -> Load {
+    Load { name: "streams on 20 slots, 1 s parked", ..streaming() }.each(|group| group.max_wait = secs(1.0))
+}
+
+/// The same with 40 % of the refused giving up for good.
+pub fn streaming_abandoned() -> Load {
+    Load { name: "streams on 20 slots, 40 % never return", ..streaming() }
+        .with(whole_seconds)
+        .each(|group| (group.never_return, group.max_wait) = (0.4, secs(1.0)))
+}
+
 /// Reserved amounts are the true ones times `factor`; they are settled when the call ends.
 pub fn misestimated(factor: f64) -> Load {
     let name = if factor > 1.0 { "estimates 2 x too high" } else { "estimates 2 x too low" };
@@ -272,6 +284,8 @@ pub fn further() -> Vec<Load> {
         uneven_abandoning(),
         extreme_weights(),
         streaming(),
+        streaming_parked(),
+        streaming_abandoned(),
         misestimated(2.0),
         misestimated(0.5),
         many_tenants(),

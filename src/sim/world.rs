@@ -246,13 +246,15 @@ impl<K: Gatekeeper + ?Sized> World<'_, K> {
 
     fn ask(&mut self, id: usize) {
         let call = &self.calls[id];
-        let flow = self.load.groups[call.group].flow();
+        let group = &self.load.groups[call.group];
+        let flow = group.flow();
+        let since = call.parked_since.unwrap_or(self.now);
         let ask = Ask {
             flow,
             cost: call.reserved,
             fingerprint: call.fingerprint,
             max_told: self.load.max_told,
-            max_park: Span::ZERO,
+            max_park: since.after(group.max_wait).since(self.now),
             parked: false,
         };
         let knock = Knock { worker: call.worker, ask };
