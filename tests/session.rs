@@ -53,6 +53,25 @@ fn usage_that_the_host_published_settles_what_the_body_does_not_state() {
 }
 
 #[test]
+fn the_host_is_asked_for_usage_only_when_the_answer_does_not_state_all_of_it() {
+    for (body, states) in [
+        (usage(900, 60), true),
+        (r#"{"choices": []}"#.to_owned(), false),
+        (r#"{"usage": {"completion_tokens": 60}}"#.to_owned(), false),
+    ] {
+        let mut worker = Worker::new(POOL);
+        let (mut session, _) = worker.send(&chat(4_000));
+        let headers: [(&[u8], &[u8]); 2] = [(b":status", b"200"), (b"content-type", b"application/json")];
+        worker.step(|env| session.response_head(&headers, b"via_upstream", false, env));
+        session.response_body(body.as_bytes());
+        assert_eq!(session.states_usage(), states, "{body}");
+        session.response_complete(None);
+        worker.step(|env| session.end(env));
+        assert_eq!(worker.left() == 9_040, states, "{body}");
+    }
+}
+
+#[test]
 fn ending_twice_settles_once() {
     let mut worker = Worker::new(POOL);
     let (mut session, _) = worker.send(&chat(2_000));

@@ -330,8 +330,11 @@ impl HttpContext for Call {
 
 impl Call {
     fn response_ended(&self) {
-        let published = published::published(&mut |path| host::property(path));
         if let Ok(mut session) = self.session.try_borrow_mut() {
+            // Properties are the dearest kind of host call, and what the provider itself states needs no second opinion.
+            let stated = session.states_usage();
+            let published =
+                if stated { None } else { published::published(&mut |path| host::property(path)) };
             session.response_complete(published);
         }
         self.end();

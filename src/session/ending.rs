@@ -36,7 +36,8 @@ impl Session {
     }
 
     fn settle(&mut self, env: &mut Env<'_>) {
-        let report = self.response.meter.take().map(|mut meter| meter.finish());
+        self.read_out();
+        let report = self.response.report.take();
         let Some(priced) = self.priced.take() else { return };
         let claim = core::mem::replace(&mut self.claim, Claim::None);
         let extra = core::mem::replace(&mut self.extra, Claim::None);

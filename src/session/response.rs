@@ -3,7 +3,7 @@
 use super::gatekeeper::anomaly_of;
 use super::head::{Headers, first};
 use super::{Env, Meter, Phase, Session};
-use crate::cost::usage::{ResponseHead, ResponseMeter, Usage};
+use crate::cost::usage::{Report, ResponseHead, ResponseMeter, Usage};
 use crate::units::Timestamp;
 use crate::upstream::Throttle;
 use crate::upstream::headers::ProviderHeaders;
@@ -32,6 +32,8 @@ pub struct ResponseState {
     /// When the headers came.
     pub(super) answered: Timestamp,
     pub(super) meter: Meter,
+    /// What the meter said in the end.
+    pub(super) report: Option<Report>,
     pub(super) complete: bool,
     pub(super) throttle: Option<Throttle>,
     pub(super) header_usage: Option<Usage>,
@@ -118,6 +120,20 @@ impl Session {
     pub fn response_body(&mut self, chunk: &[u8]) {
         if let Some(meter) = &mut self.response.meter {
             meter.feed(chunk);
+        }
+    }
+
+    /// Whether the body, which has ended, states all that the call used, so that the host need not be asked.
+    pub fn states_usage(&mut self) -> bool {
+        self.read_out();
+        let usage = self.response.report.as_ref().and_then(|report| report.usage);
+        usage.is_some_and(|usage| usage.input.is_some() && usage.output.is_some())
+    }
+
+    /// Ends the reading of the body.
+    pub(super) fn read_out(&mut self) {
+        if let Some(mut meter) = self.response.meter.take() {
+            self.response.report = Some(meter.finish());
         }
     }
 
