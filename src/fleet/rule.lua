@@ -157,7 +157,7 @@ local function hold(m, r)
   m.missing = max(m.missing, less(r.capacity, less(r.limit, m.used) * PERIOD + r.lump))
 end
 -- A provider's bucket stays full until the first call reaches it: ours begins to refill so much later.
-local LATE = 50000
+local LATE = 250000
 local function refill(m, r, from, to)
   if m.missing > 0 then
     local gained = r.rate * less(to, max(from, m.from))
@@ -231,10 +231,22 @@ local function give(m, r, slot, amount)
     amount = min(amount, held(m, slot))
     if amount == 0 then return 0 end
     lower(m, slot, amount)
+    -- From a bucket that was full since, this much is missing at least.
+    local taken, least, before = 0, 0, m.missing
+    if not r.unpaced then
+      for later = m.head, max(slot + 1, m.head - SLOTS + 1), -1 do
+        taken = taken + held(m, later)
+        least = max(least, less(taken * PERIOD, r.rate * less(S[2], (later + 1) * SLOT + LATE)))
+      end
+    end
+    restore(m, amount)
+    m.missing = max(m.missing, min(least, before))
+    return amount
   else
     if m.head - slot >= SLOTS then return 0 end
+    local lag = div(r.rate * LATE, PERIOD)
     amount = min(amount, div(m.missing, PERIOD))
-    for later = slot + 1, m.head do amount = min(amount, held(m, later)) end
+    for later = slot + 1, m.head do amount = min(amount, less(held(m, later), lag)) end
     if amount == 0 then return 0 end
     for later = slot + 1, m.head do lower(m, later, amount) end
   end

@@ -159,7 +159,7 @@ fn reduce(ledger: &mut Ledger, rules: &Rules, lease: &Lease) {
         Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter_mut().zip(rules.meters))
     {
         if let Some(rule) = rule {
-            meter.give_back(rule, lease.ends, *lease.amounts.get(resource));
+            meter.give_back(rule, lease.ends, *lease.amounts.get(resource), ledger.last);
         }
     }
 }

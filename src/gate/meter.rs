@@ -19,9 +19,10 @@ pub(crate) const WINDOW_SLOTS: u64 = 121;
 pub(crate) const MINUTE: u64 = 60_000_000;
 /// A minute plus a slot: the time in which a strict limit is surely free again.
 pub(crate) const STRETCHED: u64 = 60_500_000;
-/// A provider's bucket stays full until the first call reaches it: ours begins to refill up to this much later than we let
-/// that go, in microseconds. Else the provider's would stay behind for good, and refuse a call that is faster than that one.
-const ON_THE_WAY: u64 = 50_000;
+/// Longest that a call is on its way to the provider, in microseconds: on a cold connection it waits for names and two
+/// handshakes. A provider's bucket that is full stays full until the call arrives, so ours does not refill in that time.
+/// Else the provider's would stay behind for good, and refuse a call that is faster than that one.
+const ON_THE_WAY: u64 = 250_000;
 /// Slots kept: a power of two.
 pub(crate) const RING: usize = 128;
 
@@ -30,8 +31,8 @@ pub(crate) const RING: usize = 128;
 pub(crate) struct Meter {
     /// Missing from the full bucket, scaled by the period; above the capacity it is debt.
     pub(crate) missing: u64,
-    /// Unless everything may be taken at once: nothing refills before this time (microseconds); of a full bucket, [`ON_THE_WAY`] after it became
-    /// full. 0 when that is past.
+    /// Unless everything may be taken at once: nothing refills before this time (microseconds); of a full bucket,
+    /// [`ON_THE_WAY`] after it became full. 0 when that is past.
     pub(crate) refills_from: u64,
     /// With a window: what was taken in each slot; without: the least that was missing in it, in whole units.
     /// At `slot number % 128`.
@@ -226,7 +227,7 @@ impl Meter {
 
     /// Gives `amount` back to the slot it was taken from, and says how much that was: nothing when the slot no longer
     /// counts.
-    pub(crate) fn give_back(&mut self, rule: Rule, slot: u64, amount: u64) -> u64 {
+    pub(crate) fn give_back(&mut self, rule: Rule, slot: u64, amount: u64, now: u64) -> u64 {
         if !rule.strict {
             return self.lift(rule, slot, amount);
         }
@@ -234,9 +235,27 @@ impl Meter {
         let amount = amount.min(held);
         if amount > 0 {
             self.lower(slot, amount);
+            let least = if rule.unpaced { 0 } else { self.least_missing(rule, slot, now) };
+            let before = self.missing;
             self.restore_level(rule, amount);
+            self.missing = self.missing.max(least.min(before));
         }
         amount
+    }
+
+    /// What is missing at least from a bucket that was full at any moment since `slot`: what was taken after that
+    /// moment, less what has refilled since it can have arrived. With a window.
+    fn least_missing(&self, rule: Rule, slot: u64, now: u64) -> u64 {
+        let (mut taken, mut least) = (0_u64, 0_u64);
+        let mut at = self.head;
+        while at > slot && self.head.saturating_sub(at) < WINDOW_SLOTS {
+            taken = taken.saturating_add(self.slot(at));
+            let end = at.saturating_add(1).saturating_mul(SLOT);
+            let since = now.saturating_sub(end.saturating_add(ON_THE_WAY));
+            least = least.max(rule.scaled(taken).saturating_sub(rule.rate.saturating_mul(since)));
+            at = at.saturating_sub(1);
+        }
+        least
     }
 
     /// Time until everything is available again if nobody takes any.
@@ -264,7 +283,10 @@ impl Meter {
         }
         let since = || slot.saturating_add(1)..=self.head;
         let missing = self.missing.checked_div(rule.period()).unwrap_or(0);
-        let amount = since().map(|slot| self.slot(slot)).fold(amount.min(missing), u64::min);
+        // The provider's bucket may have been full when the calls after this one arrived, on their way for so long.
+        let lag = rule.rate.saturating_mul(ON_THE_WAY).checked_div(rule.period()).unwrap_or(0);
+        let room = since().map(|slot| self.slot(slot).saturating_sub(lag));
+        let amount = room.fold(amount.min(missing), u64::min);
         if amount > 0 {
             for slot in since() {
                 self.lower(slot, amount);

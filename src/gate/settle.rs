@@ -41,7 +41,7 @@ pub fn settle(
         let less = reserved.saturating_sub(used);
         let more = used.saturating_sub(reserved);
         if less > 0 {
-            *settled.refunded.get_mut(resource) = meter.give_back(rule, slot, less);
+            *settled.refunded.get_mut(resource) = meter.give_back(rule, slot, less, ledger.last);
         }
         if more > 0 {
             meter.take(rule, more, ledger.last);
