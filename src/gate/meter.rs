@@ -19,10 +19,9 @@ pub(crate) const WINDOW_SLOTS: u64 = 121;
 pub(crate) const MINUTE: u64 = 60_000_000;
 /// A minute plus a slot: the time in which a strict limit is surely free again.
 pub(crate) const STRETCHED: u64 = 60_500_000;
-/// Longest that a call is on its way to the provider, in microseconds: on a cold connection it waits for names and two
-/// handshakes. A provider's bucket that is full stays full until the call arrives, so ours does not refill in that time.
+/// Longest that a call is taken to be on its way to the provider, in microseconds. A provider's bucket that is full stays full until the call arrives, so ours does not refill in that time.
 /// Else the provider's would stay behind for good, and refuse a call that is faster than that one.
-const ON_THE_WAY: u64 = 250_000;
+const ON_THE_WAY: u64 = 50_000;
 /// Slots kept: a power of two.
 pub(crate) const RING: usize = 128;
 
