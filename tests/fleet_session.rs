@@ -18,7 +18,8 @@ use session_support::*;
 const GLANCE: &str = "T,1792000000000000,59,60400000,9000,60400000,0,0,0,0,0,0,1,0,1000,0,1000";
 
 fn worker() -> Worker {
-    let mut worker = Worker::with(&format!(r#"{{"fleet": {{"cluster": "store"}}, "pools": [{POOL}]}}"#));
+    let mut worker =
+        Worker::with(&format!(r#"{{"fleet": {{"cluster": "store", "lease_ms": 0}}, "pools": [{POOL}]}}"#));
     worker.gate.fleet.as_mut().unwrap().identify(7, 11);
     worker
 }

@@ -13,7 +13,7 @@ use super::meter::{SLOT, slot_of};
 use super::{Ask, Policy, Reservation};
 
 /// One part in this many of each limit may be lent at a time, to all borrowers together.
-const PART_LENT: u64 = 25;
+pub const PART_LENT: u64 = 25;
 /// One part in this many of what may be taken at once must be left after a grant: who comes to the ledger finds it there.
 const PART_LEFT: u64 = 4;
 /// No lease lasts longer.

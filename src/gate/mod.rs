@@ -31,7 +31,7 @@ mod usage;
 mod weight;
 
 pub use admit::{admit, cancel, charge, charge_late};
-pub use lease::{Lease, draw, give_back, lend};
+pub use lease::{Lease, PART_LENT, draw, give_back, lend};
 pub use ledger::{Ledger, LedgerError};
 pub use settle::{adopt_remaining, settle};
 pub use standing::{standings, summary};

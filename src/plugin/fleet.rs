@@ -10,6 +10,7 @@ use super::host::{self, Buffer, Map};
 use super::http::{Resume, carry_out};
 use super::shared::HostStore;
 use super::worker::Worker;
+use crate::config::Config;
 use crate::fleet::webdis::{self, Reply};
 use crate::gate::{Expected, SharedStore as _};
 use crate::session::fleet::Batch;
@@ -43,14 +44,18 @@ pub(super) enum Pending {
 /// What is on its way, by the host's number.
 pub(super) type Callouts = RefCell<Vec<(u32, Pending)>>;
 
+/// The credentials as a header.
+pub(super) fn basic(config: &Config) -> Option<String> {
+    let credentials = config.fleet.as_ref()?.credentials.as_deref()?;
+    Some(format!("Basic {}", base64(credentials.as_bytes())))
+}
+
 /// Sends a command whose answer is waited for so long; `None` when the host cannot.
 fn send(worker: &Worker, command: &str, timeout: Span) -> Option<u32> {
     let fleet = worker.plan.config.fleet.as_ref()?;
-    let basic =
-        fleet.credentials.as_deref().map(|credentials| format!("Basic {}", base64(credentials.as_bytes())));
     let mut headers =
         vec![(":method", "POST"), (":path", "/"), (":authority", "webdis"), ("content-type", "text/plain")];
-    if let Some(basic) = &basic {
+    if let Some(basic) = &worker.basic {
         headers.push(("authorization", basic));
     }
     let timeout = Duration::from_micros(timeout.as_micros());

@@ -121,6 +121,7 @@ pub(super) fn carry_out(
         Verdict::Forward(forward) => {
             prepare(&worker.plan.config, &forward);
             write_log_field(session);
+            worker.hurry_if_owing();
             if by_hand {
                 host::continue_request();
             }

@@ -148,13 +148,6 @@ impl RootContext for Root {
                 let digest = hash64(0, &text).to_le_bytes();
                 let line = format!("backpressure: configured, pools: {}", worker.plan.pools.len());
                 worker::log_change("bp.log.configured", &digest, &line);
-                if worker.plan.config.fleet.as_ref().is_some_and(|fleet| fleet.lease > Span::ZERO) {
-                    worker::log_change(
-                        "bp.log.lease",
-                        &[1],
-                        "backpressure: fleet.lease_ms has no effect yet: the store decides each call",
-                    );
-                }
                 self.worker = Some(worker);
                 true
             }
@@ -188,7 +181,9 @@ impl RootContext for Root {
         } else if held || owed.unwrap_or(0) > 0 {
             FAST_TICK_MILLIS
         } else {
-            SLOW_TICK_MILLIS
+            worker
+                .tends_in(now)
+                .map_or(SLOW_TICK_MILLIS, |millis| millis.clamp(FAST_TICK_MILLIS, SLOW_TICK_MILLIS))
         });
     }
 

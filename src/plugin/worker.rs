@@ -28,6 +28,8 @@ pub(super) struct Worker {
     pub(super) root: u32,
     pub(super) parking: RefCell<Parking>,
     pub(super) callouts: Callouts,
+    /// `authorization` for the fleet's store.
+    pub(super) basic: Option<String>,
     pub(super) tick_millis: Cell<u32>,
     last_now: Cell<Timestamp>,
     gate: RefCell<Gatekeeper>,
@@ -77,6 +79,7 @@ impl Worker {
             root,
             parking: RefCell::new(Parking::new(plan.pools.len())),
             callouts: Callouts::default(),
+            basic: super::fleet::basic(&plan.config),
             tick_millis: Cell::new(0),
             last_now: Cell::new(Timestamp::EPOCH),
             gate: RefCell::new(Gatekeeper::new(Rc::clone(&plan))),
@@ -159,6 +162,7 @@ impl Worker {
     /// Runs one step of a call with everything it may use. `None` when the worker is in the middle of a step, which
     /// the host does not let happen.
     pub(super) fn step<T>(&self, now: Timestamp, step: impl FnOnce(&mut Env<'_>) -> T) -> Option<T> {
+        self.last_now.set(now);
         let mut store = HostStore;
         let mut gate = self.gate.try_borrow_mut().ok()?;
         let mut suggestions = self.suggestions.try_borrow_mut().ok()?;
@@ -190,13 +194,21 @@ impl Worker {
 
     /// Posts to the fleet's store go out at the next tick, which is then soon.
     pub(super) fn hurry_if_owing(&self) {
-        let owing = self
-            .gate
-            .try_borrow()
-            .is_ok_and(|gate| gate.fleet.as_ref().is_some_and(|fleet| fleet.waiting() > 0));
+        let now = self.last_now.get();
+        let owing = self.gate.try_borrow().is_ok_and(|gate| {
+            gate.fleet
+                .as_ref()
+                .is_some_and(|fleet| fleet.waiting() > 0 || fleet.tends_at(now).is_some_and(|at| at <= now))
+        });
         if owing {
             self.hurry(super::root::FAST_TICK_MILLIS);
         }
+    }
+
+    /// Milliseconds until the leases want a tick; `None`: they want none.
+    pub(super) fn tends_in(&self, now: Timestamp) -> Option<u32> {
+        let at = self.gate.try_borrow().ok()?.fleet.as_ref()?.tends_at(now)?;
+        u32::try_from(at.since(now).as_millis_ceil()).ok()
     }
 
     pub(super) fn set_tick(&self, millis: u32) {

@@ -33,6 +33,16 @@ impl Session {
         Some(Verdict::Consult(command))
     }
 
+    /// Lets the call pass on what was lent to this worker. One that is parked has its turn from the store.
+    pub(super) fn draw(&mut self, env: &mut Env<'_>) -> Option<Verdict> {
+        if self.parked_since().is_some() {
+            return None;
+        }
+        let (pool, ask) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask))?;
+        (self.standings, self.claim) = env.gate.draw(pool, &ask, env.now, env.recorder)?;
+        Some(self.pass(env))
+    }
+
     /// The call as it is asked for: one that is parked says so.
     pub(super) fn as_asked(&self, ask: Ask, now: Timestamp) -> Ask {
         match self.parked_since() {

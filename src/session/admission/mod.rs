@@ -142,6 +142,9 @@ impl Session {
         if let Some(cause) = self.blind {
             return self.pass_undecided(cause, env);
         }
+        if let Some(passed) = self.draw(env) {
+            return passed;
+        }
         if let (true, Some(asked)) = (may_park, self.consult(false, env)) {
             return asked;
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::owed::{Owed, OwedCharge};
 use super::{Gatekeeper, Lesson, anomaly_of, teach};
-use crate::gate::{Ask, Reservation, Settlement, SharedStore, TransactError, charge, settle};
+use crate::gate::{Ask, Reservation, Settlement, SharedStore, Standings, TransactError, charge, settle};
 use crate::observe::{Anomaly, Recorder};
 use crate::units::Timestamp;
 
@@ -41,6 +41,19 @@ impl Gatekeeper {
             Ok(reservation) => Claim::Held(reservation),
             Err(_) => self.owe_charge(pool, ask, now, recorder),
         }
+    }
+
+    /// Lets a call of a fleet pass on what was lent to this worker, if that covers it.
+    pub fn draw(
+        &mut self,
+        pool: usize,
+        ask: &Ask,
+        now: Timestamp,
+        recorder: &mut dyn Recorder,
+    ) -> Option<(Standings, Claim)> {
+        let fleet = self.fleet.as_mut()?;
+        let charge = fleet.draw(pool, ask, now, recorder)?;
+        Some((fleet.glance(pool)?.standings, Claim::Owed(charge)))
     }
 
     /// Puts a charge off until the tick.

@@ -46,8 +46,13 @@ impl OwedCharge {
     }
 
     /// True when the call passed so long ago that it counts no more.
-    pub(crate) fn is_stale(&self, now: Timestamp, age: Span) -> bool {
-        self.ended == Some(Settlement::Unused) || now.since(self.at) >= age
+    pub(crate) fn is_old(&self, now: Timestamp, age: Span) -> bool {
+        now.since(self.at) >= age
+    }
+
+    /// True when the call never reached its provider.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.ended == Some(Settlement::Unused)
     }
 
     /// The call ended like this: what was written for it, when something was; else the charge is told of it.

@@ -341,19 +341,6 @@ impl World {
     }
 }
 
-/// Equal, but for a turn more than an hour away, which is told to nobody.
-fn same(read: &str, wanted: &str) -> bool {
-    let split = |text: &str| -> Option<(u64, String)> {
-        let (before, rest) = text.split_once("wait: Span(")?;
-        let (number, after) = rest.split_once(')')?;
-        Some((number.parse().ok()?, format!("{before}{after}")))
-    };
-    match (split(read), split(wanted)) {
-        (Some((a, rest)), Some((b, other))) if a.min(b) > 3_600_000_000 => rest == other,
-        _ => read == wanted,
-    }
-}
-
 #[test]
 fn the_script_decides_as_the_gate_does() {
     let most: u64 =
@@ -361,7 +348,7 @@ fn the_script_decides_as_the_gate_does() {
     let first: u64 = std::env::var("FLEET_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let mut redis = Redis::start("rule").expect("redis-server");
     assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
-    let (mut done, mut waits, mut deepest, mut rounded, mut lent) = (0_u64, 0_u64, 0, 0_u64, 0);
+    let (mut done, mut waits, mut deepest, mut lent) = (0_u64, 0_u64, 0, 0);
     for seed in first.. {
         let mut world = World::new(seed);
         let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
@@ -387,9 +374,8 @@ fn the_script_decides_as_the_gate_does() {
                     Some(format!("{:?} {glance:?}", Answer::read(answer)?))
                 });
                 let read = read.unwrap_or_default();
-                rounded += u64::from(read != wanted);
                 assert!(
-                    same(&read, &wanted),
+                    read == wanted,
                     "\n{read}\n{wanted}\nseed {seed}, operation {index} of a batch: {:?}\n{got}\n{:?}",
                     commands[index],
                     world.policy
@@ -406,8 +392,6 @@ fn the_script_decides_as_the_gate_does() {
     println!(
         "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time, {lent} leases: all the same"
     );
-    println!("in {rounded} of them a turn more than an hour away was not the same");
-    assert!(rounded * 1_000 < done, "{rounded} of {done}");
     assert!(lent * 100 > done, "too few leases to say anything: {lent} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
 }

@@ -4,69 +4,33 @@
 //! waits here for the next tick and goes out in batches, again and again until the store has taken it. Each operation
 //! has a marker, so that one which arrives twice, or after its answer was given up, takes nothing twice.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
-use super::gatekeeper::{Lesson, OwedCharge};
-use crate::config::{Config, Learn};
+use super::gatekeeper::Lesson;
+use crate::config::{Config, Learn, Pool};
 use crate::fleet::webdis::{self, Reply};
 use crate::fleet::wire::{self, Answer, Glance, Operation, hex, unhex};
-use crate::gate::{Ask, Policy, Reservation, Settlement, Standings};
+use crate::gate::{Ask, Policy, Standings};
 use crate::observe::{Anomaly, Recorder};
-use crate::units::{Span, Timestamp};
+use crate::units::{Limits, Span, Timestamp};
 use crate::upstream::{LimitHints, UpstreamState};
 
-/// Most posts that may wait.
-const MOST_POSTS: usize = 4_096;
-/// Tries of one post: one that the store never takes must not hold up the others for ever.
-const MOST_TRIES: u8 = 8;
-/// Operations in one request.
-const BATCH: usize = 24;
-/// A charge that could not be posted for so long has left every window.
-const STALE: Span = Span::from_secs(60);
+mod borrower;
+mod leases;
+mod posts;
+
+use borrower::Borrower;
+pub use posts::Batch;
+use posts::{After, Post};
+
 /// Least time for the answer to a batch.
 const PATIENCE: Span = Span::from_secs(1);
-/// A charge that is younger counts as one of now.
-const LATE: Span = Span::from_millis(500);
-/// Marker of the heartbeats.
-const BEAT: &str = "n";
 /// Heartbeats in a row that must be answered in time after a decision was missed: the more, the sooner it follows another.
 const MOST_DOUBT: u8 = 15;
 /// Decisions in time after which a missed one is a single one again.
 const CALM: u8 = 8;
 /// Time between two heartbeats of a worker whose store is well. An Envoy is forgotten after three of them.
 const BEATS: Span = Span::from_millis(2_750);
-
-/// Something for the store that nobody waits for.
-#[derive(Clone, Debug)]
-pub struct Post {
-    pool: usize,
-    marker: String,
-    operation: String,
-    after: After,
-    /// How often it was sent in vain, each time to a store that had just been well.
-    tries: u8,
-}
-
-/// What is to be done when the store has taken a post.
-#[derive(Clone, Debug)]
-enum After {
-    Nothing,
-    /// The reservation of this charge is known.
-    Charged(Rc<RefCell<OwedCharge>>),
-    /// This was learned; when somebody else taught the store meanwhile, it is learned again on top.
-    Learned(Lesson),
-}
-
-/// A request on its way: what was asked, and how to ask it again.
-#[derive(Clone, Debug)]
-pub struct Batch {
-    /// Index of the pool.
-    pub pool: usize,
-    posts: Vec<Post>,
-    sent: Timestamp,
-}
 
 #[derive(Debug, Default)]
 struct View {
@@ -79,6 +43,8 @@ struct View {
     beaten: Timestamp,
     /// Taken over by the own ledger since the store became unwell.
     parted: bool,
+    limits: Limits,
+    borrower: Borrower,
 }
 
 /// See the module.
@@ -86,6 +52,8 @@ struct View {
 pub struct Fleet {
     views: Vec<View>,
     posts: VecDeque<Post>,
+    /// How long a lease lasts; zero: never borrow.
+    lease: Span,
     worker: u64,
     envoy: u64,
     count: u64,
@@ -108,10 +76,15 @@ impl Fleet {
     /// The fleet of a configuration; `None` when it has none.
     pub fn new(config: &Config) -> Option<Self> {
         let fleet = config.fleet.as_ref()?;
-        let view = |name: &str| View { key: webdis::key(&fleet.prefix, name), ..View::default() };
+        let view = |pool: &Pool| View {
+            key: webdis::key(&fleet.prefix, &pool.name),
+            limits: pool.limits,
+            ..View::default()
+        };
         Some(Self {
-            views: config.pools.iter().map(|pool| view(&pool.name)).collect(),
+            views: config.pools.iter().map(view).collect(),
             posts: VecDeque::new(),
+            lease: fleet.lease,
             worker: 0,
             envoy: 0,
             count: 0,
@@ -172,14 +145,6 @@ impl Fleet {
     pub fn decision(&self, load: bool, pool: usize, policy: &Policy, ask: &Ask, marker: &str) -> String {
         let key = self.views.get(pool).map_or("", |view| view.key.as_str());
         webdis::command(load, key, &wire::policy(policy), &[(marker, &Operation::Admit(ask).encode())])
-    }
-
-    /// The command of a batch.
-    pub fn batch_command(&self, load: bool, batch: &Batch, policy: &Policy) -> String {
-        let key = self.views.get(batch.pool).map_or("", |view| view.key.as_str());
-        let operations: Vec<(&str, &str)> =
-            batch.posts.iter().map(|post| (post.marker.as_str(), post.operation.as_str())).collect();
-        webdis::command(load, key, &wire::policy(policy), &operations)
     }
 
     /// Takes in the answer to a decision: its lines without the last one, which says how the pool is.
@@ -267,35 +232,6 @@ impl Fleet {
         }
     }
 
-    /// Number of posts that wait and may go out, with the heartbeats.
-    pub fn waiting(&self) -> usize {
-        let beats = self.views.iter().filter(|view| view.beat_due).count();
-        if self.reached { self.posts.len().saturating_add(beats) } else { beats }
-    }
-
-    /// What is to go out next. While the store does not answer nothing but heartbeats does.
-    pub fn next_batch(&mut self, now: Timestamp) -> Option<Batch> {
-        if self.envoy == 0 {
-            return None;
-        }
-        let due = self.views.iter().position(|view| view.beat_due);
-        let first = if self.reached { self.posts.front().map(|post| post.pool) } else { None };
-        let pool = due.or(first)?;
-        let mut posts = Vec::new();
-        if let Some(view) = self.views.get_mut(pool).filter(|view| view.beat_due) {
-            (view.beat_due, view.beaten) = (false, now);
-            let operation = Operation::Beat(self.envoy).encode();
-            posts.push(Post { pool, marker: BEAT.to_owned(), operation, after: After::Nothing, tries: 0 });
-        }
-        while self.reached && posts.len() < BATCH && self.posts.front().is_some_and(|post| post.pool == pool)
-        {
-            posts.extend(
-                self.posts.pop_front().filter(|post| !is_stale(post, now)).map(|post| aged(post, now)),
-            );
-        }
-        (!posts.is_empty()).then_some(Batch { pool, posts, sent: now })
-    }
-
     /// A batch was answered: did that come in time for a decision as well?
     fn answered_after(&mut self, pool: usize, took: Span) {
         self.reached = true;
@@ -311,113 +247,6 @@ impl Fleet {
         if let Some(view) = self.views.get_mut(pool).filter(|_| !self.well) {
             view.beat_due = true;
         }
-    }
-
-    /// A batch was answered, or not.
-    pub fn posted(
-        &mut self,
-        batch: Batch,
-        policy: &Policy,
-        reply: Option<Reply>,
-        now: Timestamp,
-        recorder: &mut dyn Recorder,
-    ) {
-        let pool = batch.pool;
-        match self.understand(pool, policy, reply, now) {
-            Ok(answers) => {
-                self.answered_after(pool, now.since(batch.sent));
-                for (post, answer) in batch.posts.into_iter().zip(answers) {
-                    self.done(post, answer, now, recorder);
-                }
-            }
-            Err(cause) => {
-                recorder.anomaly(cause);
-                // Answers that came since then say more.
-                if self.heard <= batch.sent {
-                    self.part(pool);
-                }
-                for mut post in batch.posts.into_iter().rev().filter(|post| post.marker != BEAT) {
-                    post.tries = post.tries.saturating_add(1);
-                    if post.tries < MOST_TRIES {
-                        self.posts.push_front(post);
-                    } else {
-                        recorder.anomaly(Anomaly::OwedDropped);
-                    }
-                }
-            }
-        }
-    }
-
-    fn done(&mut self, post: Post, answer: Answer, now: Timestamp, recorder: &mut dyn Recorder) {
-        match (post.after, answer) {
-            (_, Answer::Envoys(count)) => self.envoys = count.max(1),
-            (After::Charged(charge), Answer::Taken(at)) => {
-                let ended = charge.borrow_mut().written_at(at);
-                if let Some((reservation, how)) = ended {
-                    self.settle(post.pool, &reservation, how, recorder);
-                }
-            }
-            (After::Learned(lesson), Answer::Learned(false, present)) => {
-                if let Some(view) = self.views.get_mut(post.pool) {
-                    view.upstream = known(&present);
-                    view.glance.upstream = present;
-                }
-                self.learn(post.pool, lesson, now, recorder);
-            }
-            (_, Answer::Settled(settled)) if settled.late => recorder.anomaly(Anomaly::SettleLate),
-            _ => {}
-        }
-    }
-
-    fn post(
-        &mut self,
-        pool: usize,
-        marker: String,
-        operation: &Operation<'_>,
-        after: After,
-        recorder: &mut dyn Recorder,
-    ) {
-        if self.posts.len() >= MOST_POSTS {
-            self.posts.pop_front();
-            recorder.anomaly(Anomaly::OwedDropped);
-        }
-        self.posts.push_back(Post { pool, marker, operation: operation.encode(), after, tries: 0 });
-    }
-
-    /// Posts a settlement.
-    pub fn settle(
-        &mut self,
-        pool: usize,
-        reservation: &Reservation,
-        how: Settlement,
-        recorder: &mut dyn Recorder,
-    ) {
-        let marker = self.marker();
-        self.post(pool, marker, &Operation::Settle(reservation, how), After::Nothing, recorder);
-    }
-
-    /// Posts a charge, under the marker of the decision that was not heard.
-    pub fn charge(
-        &mut self,
-        pool: usize,
-        marker: Option<String>,
-        charge: &Rc<RefCell<OwedCharge>>,
-        recorder: &mut dyn Recorder,
-    ) {
-        let marker = marker.unwrap_or_else(|| self.marker());
-        let ask = charge.borrow().ask();
-        self.post(pool, marker, &Operation::Charge(&ask), After::Charged(Rc::clone(charge)), recorder);
-    }
-
-    /// Posts that nobody waits for this decision any more.
-    pub fn undo(&mut self, pool: usize, marker: String, ask: &Ask, recorder: &mut dyn Recorder) {
-        self.post(pool, marker, &Operation::Undo(ask), After::Nothing, recorder);
-    }
-
-    /// Posts any other operation.
-    pub fn tell(&mut self, pool: usize, operation: &Operation<'_>, recorder: &mut dyn Recorder) {
-        let marker = self.marker();
-        self.post(pool, marker, operation, After::Nothing, recorder);
     }
 
     /// The store's time at `now`, as far as is known.
@@ -472,22 +301,6 @@ impl Fleet {
         let marker = self.marker();
         self.post(pool, marker, &Operation::Learn(&old, &new), after, recorder);
     }
-}
-
-/// A charge says how long ago the call passed.
-fn aged(mut post: Post, now: Timestamp) -> Post {
-    if let After::Charged(charge) = &post.after {
-        let charge = charge.borrow();
-        let age = charge.age(now);
-        if age >= LATE {
-            post.operation = Operation::ChargeLate(&charge.ask(), age).encode();
-        }
-    }
-    post
-}
-
-fn is_stale(post: &Post, now: Timestamp) -> bool {
-    matches!(&post.after, After::Charged(charge) if charge.borrow().is_stale(now, STALE))
 }
 
 fn known(upstream: &str) -> UpstreamState {
