@@ -266,3 +266,62 @@ fn a_caller_that_passes_a_moment_before_its_time_leaves_no_booking_behind() {
     assert_eq!(pool.try_one(3, 1, at(told - 200)), None);
     assert_eq!(summary(&pool.ledger, &pool.policy, at(told - 200), 10).booked, 0);
 }
+
+#[test]
+fn callers_told_to_renew_are_all_told_different_times_near_the_longest() {
+    for (requests, burst, longest, calls, alike) in [
+        (60, 10, 59, 75, true),
+        (10, 10, 59, 100, false),
+        (10, 10, 1, 100, false),
+        (10, 10, 1, 100, true),
+        (10, 10, 2, 100, true),
+        (10, 10, 120, 200, false),
+        (10, 10, 3_600, 4_000, false),
+    ] {
+        let mut pool = Pool::new(policy(Some(requests), None, burst, true));
+        let longest = Span::from_secs(longest);
+        let mut told: Vec<Span> = Vec::new();
+        for call in 0..calls {
+            let print = if alike { 7 } else { call };
+            let ask = Ask { max_told: longest, ..ask(print, 1, 1) };
+            let decision = admit(&mut pool.ledger, &pool.policy, &ask, at(0));
+            if let Decision::Wait(booking, _) = decision {
+                told.push(booking.told);
+                if booking.wait > longest {
+                    let least = longest.as_micros()
+                        - (longest.as_micros() / 8).max(longest.as_micros().min(2_000_000) / 2);
+                    assert!(booking.told <= longest && booking.told.as_micros() >= least, "{booking:?}");
+                }
+            }
+        }
+        let different: std::collections::BTreeSet<_> = told.iter().copied().collect();
+        // Those whose turn is told exactly may meet one of the others.
+        assert!(
+            different.len() * 100 >= told.len() * 97 && told.len() >= 65,
+            "{requests} a minute, at most {longest:?}: {} different of {}",
+            different.len(),
+            told.len()
+        );
+    }
+}
+
+#[test]
+fn those_who_renew_together_are_spread_evenly() {
+    let mut pool = Pool::new(policy(Some(10), None, 10, true));
+    let mut told: Vec<u64> = (0..200)
+        .filter_map(|_| {
+            let ask = Ask { max_told: Span::from_secs(59), ..ask(7, 1, 1) };
+            match admit(&mut pool.ledger, &pool.policy, &ask, at(0)) {
+                Decision::Wait(booking, _) if booking.wait > booking.told => {
+                    Some(booking.told.as_millis_ceil())
+                }
+                _ => None,
+            }
+        })
+        .collect();
+    told.sort_unstable();
+    assert!(told.len() > 180);
+    let gaps: Vec<u64> = told.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let even = 7_375 / told.len() as u64;
+    assert!(gaps.iter().all(|gap| (1..=even * 3).contains(gap)), "{gaps:?}");
+}

@@ -2,8 +2,10 @@
 
 mod gate_support;
 
-use envoy_backpressure::gate::{Decision, Settlement, WaitReason, admit, charge, settle, standings};
+use envoy_backpressure::config::Learn;
+use envoy_backpressure::gate::{Decision, Settlement, WaitReason, admit, cancel, charge, settle, standings};
 use envoy_backpressure::units::{Cost, Span, Timestamp};
+use envoy_backpressure::upstream::{Throttle, ThrottleKind};
 use gate_support::*;
 
 #[test]
@@ -124,4 +126,37 @@ fn a_bucket_that_was_full_refills_from_when_the_first_call_can_have_reached_the_
     assert_eq!(pool.try_one(200, 1, at(0)), Some(Span::from_millis(150)));
     assert!(pool.try_one(201, 1, at(100)).is_some());
     assert_eq!(pool.try_one(200, 1, at(150)), None);
+}
+
+#[test]
+fn a_reset_told_during_a_pause_and_while_a_pool_reopens_comes_true() {
+    for (strict, burst) in [(true, 10), (false, 10), (true, 60), (false, 60)] {
+        let policy = policy(Some(600), None, burst, strict);
+        let mut pool = Pool::new(policy.clone());
+        for call in 0..40 {
+            assert_eq!(pool.try_one(call, 1, at(0)), None);
+        }
+        let learn = Learn { headers: false, pause_on_429: true, adapt: false };
+        let throttle = Throttle { retry_after: Some(Span::from_secs(2)), kind: ThrottleKind::RateLimited };
+        let time = pool.ledger.time(at(10));
+        pool.ledger.upstream.on_throttle(&throttle, &learn, Span::from_secs(600), time);
+        // Somebody asks in the pause, and goes away.
+        if let Decision::Wait(booking, _) = admit(&mut pool.ledger, &policy, &ask(99, 1, 1), at(20)) {
+            cancel(&mut pool.ledger, &policy, &booking, at(20));
+        }
+        let told = |now: u64| standings(&pool.ledger, &policy, at(now)).requests.unwrap();
+        let whole = told(70_000_000).remaining;
+        let after = |now: u64| now + told(now).reset.as_millis_ceil();
+        let mut dues = Vec::new();
+        for now in [20, 1_000, 2_000, 3_000, 5_000, 9_000] {
+            let due = after(now);
+            let most = if strict { 2_000 + 61_000 + 3_000 } else { 2_000 + burst * 1_000 + 15_000 };
+            assert!(due <= most, "{strict} {burst}: at {now} told {due}");
+            assert_eq!(told(due + 1_100).remaining, whole, "{strict} {burst}: at {now} told {due}");
+            dues.push(due);
+        }
+        // Nor much too late: some seconds before, it is not all there.
+        let due = after(9_000);
+        assert!(strict || told(due - 3_500).remaining < whole, "{strict} {burst}: {dues:?}");
+    }
 }

@@ -44,7 +44,7 @@ local STRICT, BURST, TTL, SLOTCAP = P[7] == 1, min(P[6], 6e7), P[8], P[5]
 local PERIOD = STRICT and 60500000 or 6e7
 
 -- State.
-local S, F, M, dirty, inflight, total, fresh
+local S, F, M, dirty, inflight, total, fresh, crowded
 -- What is lent: numbers of the half seconds in which parts end, and of each part five amounts.
 local LENT
 local moment
@@ -96,6 +96,7 @@ local function load()
   for i = 1, #stored, 2 do
     local flow = unpk(stored[i + 1])
     flow.key = stored[i]
+    crowded = crowded or flow.t >= 4294967288
     insert(F, flow)
   end
   if #F > 1 then table.sort(F, function(a, b) return a.key < b.key end) end
@@ -464,17 +465,7 @@ local function cut(flow, at, i)
   store(flow, at)
   return twin
 end
-local function push(flow, entry)
-  local width = 7
-  for i = 6, 8 do if entry[i] > 0 then width = width + 2 end end
-  local count = waiting()
-  if count >= 4096 or count * width + #F * 24 > 62800 then
-    local most = F[1]
-    for _, other in ipairs(F) do if other.n >= most.n then most = other end end
-    if most == flow then return end
-    local last = #most.b
-    cut(most, last, (most.b[last][2] - 1) * WIDTH)
-  end
+local function append(flow, entry)
   if flow.n >= 4095 then return end
   local last = flow.b[#flow.b]
   if not last or last[2] >= BLOCK then
@@ -493,6 +484,24 @@ local function push(flow, entry)
   flow.n, flow.twins = flow.n + 1, flow.twins + entry[4] % 2
   call('HSET', KB, last[1], pack(calls))
   touch(flow)
+end
+local function over(W, flow) return max(W[flow.c] or 0, flow.tw) end
+local function push(flow, entry, W)
+  local width = 7
+  for i = 6, 8 do if entry[i] > 0 then width = width + 2 end end
+  local count = waiting()
+  while count >= 4096 or count * width + #F * 24 > 62800 do
+    local most, highest = F[1], -1
+    for _, other in ipairs(F) do
+      local excess = div(other.n * 256 * over(W, other), other.cw * other.tw)
+      if excess >= highest then most, highest = other, excess end
+    end
+    if most == flow then return end
+    local last = #most.b
+    cut(most, last, (most.b[last][2] - 1) * WIDTH)
+    count = count - 1
+  end
+  append(flow, entry)
 end
 local function observe(flow, came, twin)
   if came then
@@ -555,7 +564,7 @@ local function tidy()
     end
   end
   if #F == 0 then
-    S[5] = 0
+    S[5], S[32] = 0, 0
   elseif V > 2 ^ 45 then
     for _, flow in ipairs(F) do
       flow.fin = less(flow.fin, 2 ^ 44)
@@ -573,31 +582,96 @@ local function find(class, tenant)
   end
   return nil, #F + 1
 end
-local function entry(class, tenant, class_weight, tenant_weight)
-  local flow, at = find(class, tenant)
-  if not flow then
-    if #F >= 1024 then
-      local idle
-      for index, other in ipairs(F) do
-        if other.n == 0 then idle = index break end
-      end
-      if not idle then
-        local own = {}
-        for _, other in ipairs(F) do if other.c == class then insert(own, other) end end
-        return #own > 0 and own[tenant % #own + 1] or nil
-      end
-      call('HDEL', KF, F[idle].key)
-      dirty[F[idle].key] = nil
-      remove(F, idle)
-      flow, at = find(class, tenant)
-    end
-    flow = {key = key_of(class, tenant), c = class, t = tenant, fin = S[5], rate = ALL, trust = 64, n = 0, asked = 0,
-      received = 0, twins = 0, b = {}}
-    insert(F, at, flow)
+-- More flows than are kept: some of a class stand together, in one of its crowds. A call that was booked there is looked for there.
+local UNNAMED, CROWD = 2147483648, 4294967288
+local function crowd_of(tenant) return CROWD + tenant % 8 end
+local function aligned(text, wanted, from)
+  local found = text:find(wanted, from, true)
+  while found and found % 3 ~= 1 do found = text:find(wanted, found + 1, true) end
+  return found
+end
+local function home(class, tenant, print)
+  local crowd = crowded and find(class, crowd_of(tenant))
+  if crowd then
+    local wanted = bytes(print)
+    for _, b in ipairs(crowd.b) do if aligned(b[11], wanted, 1) then return crowd end end
   end
-  flow.cw, flow.tw = class_weight, tenant_weight
-  if flow.n == 0 then flow.fin = max(flow.fin, S[5]) end
+  return (find(class, tenant))
+end
+local function account(class, tenant)
+  return find(class, tenant) or crowded and find(class, crowd_of(tenant)) or nil
+end
+local function drop_flow(at)
+  local key = F[at].key
+  call('HDEL', KF, key)
+  dirty[key] = nil
+  return remove(F, at)
+end
+local function new_flow(class, tenant, at)
+  local flow = {key = key_of(class, tenant), c = class, t = tenant, fin = S[5], rate = ALL, trust = 64, n = 0, asked = 0,
+    received = 0, twins = 0, b = {}}
+  insert(F, at, flow)
+  crowded = crowded or tenant >= CROWD
+  return flow
+end
+local function reweigh(flow, class_weight, tenant_weight)
+  flow.cw, flow.tw = class_weight, flow.t >= CROWD and min(128, max(1, flow.n)) or tenant_weight
   touch(flow)
+end
+local function forget_idle()
+  local idle
+  for at = #F, 1, -1 do
+    local flow = F[at]
+    if flow.n == 0 and flow.fin <= S[5] and (not idle or flow.t >= UNNAMED or F[idle].t < UNNAMED) then idle = at end
+  end
+  if idle then drop_flow(idle) end
+  return idle
+end
+local function fold(least)
+  while #F >= 1024 do
+    local counts, class, at = {}, nil, nil
+    for _, flow in ipairs(F) do
+      if flow.t >= least and flow.t < CROWD then counts[flow.c] = (counts[flow.c] or 0) + 1 end
+    end
+    for index, flow in ipairs(F) do
+      if flow.t >= least and flow.t < CROWD and (not class or counts[flow.c] >= counts[class]) then class, at = flow.c, index end
+    end
+    if not at then return false end
+    local flow, calls = drop_flow(at), {}
+    for _, b in ipairs(flow.b) do
+      for _, value in ipairs(block(b)) do calls[#calls + 1] = value end
+      call('HDEL', KB, b[1])
+      blocks[b[1]] = nil
+    end
+    local crowd, place = find(class, crowd_of(flow.t))
+    if crowd then
+      crowd.asked, crowd.received = min(16777215, crowd.asked + flow.asked), min(16777215, crowd.received + flow.received)
+    else
+      crowd = new_flow(class, crowd_of(flow.t), place)
+      crowd.rate, crowd.trust, crowd.asked, crowd.received = flow.rate, flow.trust, flow.asked, flow.received
+    end
+    for i = 0, #calls - WIDTH, WIDTH do
+      local entry = {}
+      for j = 1, WIDTH do entry[j] = calls[i + j] end
+      append(crowd, entry)
+    end
+    reweigh(crowd, flow.cw)
+  end
+  return true
+end
+local function entry(class, tenant, class_weight, tenant_weight, print)
+  local flow, at = home(class, tenant, print), nil
+  if not flow then
+    local own = #F < 1024 or forget_idle() or tenant < UNNAMED and fold(UNNAMED)
+    if not own then
+      tenant = crowd_of(tenant)
+      if not find(class, tenant) and not fold(UNNAMED) and not fold(0) then return nil end
+    end
+    flow, at = find(class, tenant)
+    flow = flow or new_flow(class, tenant, at)
+  end
+  reweigh(flow, class_weight, tenant_weight)
+  if flow.n == 0 then flow.fin = max(flow.fin, S[5]) end
   return flow
 end
 local function weights(also)
@@ -607,7 +681,6 @@ local function weights(also)
   end
   return W
 end
-local function over(W, flow) return max(W[flow.c] or 0, flow.tw) end
 local function virtual(W, flow, service) return muldivup(service * 256, over(W, flow), flow.cw * flow.tw) end
 local function service_of(W, flow, span) return muldiv(div(span, 256), flow.cw * flow.tw, over(W, flow)) end
 local function serve(W, flow, service)
@@ -698,15 +771,21 @@ local function until_served(o, served)
   end
   return low
 end
-local function curve(m, r, now)
+-- The meter at the end of a pause, and the pace that will hold then.
+local function later(m, r)
   r = {limit = r.limit, rate = r.limit, capacity = r.capacity, unpaced = r.unpaced, lump = r.limit * 2e6, lent = r.lent}
   if R.paused then
     local copy = {missing = m.missing, head = m.head, used = m.used, name = m.name, from = m.from}
     if m.used > 0 then copy.ring = {unpack(ring(m))} end
-    m, now = copy, R.paused
-    advance(m, r, S[2], now)
+    m = copy
+    advance(m, r, S[2], R.paused)
     m.missing = max(m.missing, r.capacity)
   end
+  return m, r
+end
+local function curve(m, r, now)
+  m, r = later(m, r)
+  now = R.paused or now
   local unborn = m.missing > 0 and less(m.from, now) * r.rate or 0
   local bucket, freed = r.capacity - m.missing - unborn - r.lent * PERIOD, (r.limit - m.used - r.lent) * PERIOD
   local rate, lump = r.rate, r.lump
@@ -971,13 +1050,11 @@ local function recognise(flow, print, parked, now)
   local wanted = bytes(print)
   for at, b in ipairs(flow.b) do
     if not best or b[10] < best then
-      local found = b[11]:find(wanted, 1, true)
+      local found = aligned(b[11], wanted, 1)
       while found do
-        if found % 3 == 1 then
-          local calls, i = block(b), (found - 1) / 3 * WIDTH
-          if not best or calls[i + 2] < best then best, place = calls[i + 2], {at, i} end
-        end
-        found = b[11]:find(wanted, found + 1, true)
+        local calls, i = block(b), (found - 1) / 3 * WIDTH
+        if not best or calls[i + 2] < best then best, place = calls[i + 2], {at, i} end
+        found = aligned(b[11], wanted, found + 1)
       end
     end
   end
@@ -999,7 +1076,15 @@ local function cancel(flow, print)
 end
 local function told_of(wait, o)
   if wait <= max(o[11], o[12]) then return wait end
-  return max(1, div(less(o[11], div(o[11] * (o[10] % 64), 256)), 1000)) * 1000
+  -- Before its turn: at the end of the longest that may be told, each time another moment.
+  local most, told = div(o[11], 1000), S[32] or 0
+  local last = max(div(most, 8), min(div(most, 2), 1000))
+  local _, bits = math.frexp(max(1, min(last, 4096)))
+  local times = 2 ^ (bits - 1)
+  local stride = div(times * 618, 1000)
+  stride = stride + (stride % 2 == 0 and 1 or 0)
+  S[32] = (told + 1) % 65536
+  return max(1, less(most, div(told * stride % times * last, times))) * 1000
 end
 local function admit(o)
   -- o: 1-4 flow, 5-9 cost, 10 print, 11 longest told, 12 longest parked, 13 parked
@@ -1010,7 +1095,7 @@ local function admit(o)
     take_all(cost, 1)
     return {'A', S[2]}
   end
-  local flow = entry(o[1], o[2], o[3], o[4])
+  local flow = entry(o[1], o[2], o[3], o[4], o[10])
   if not flow then
     local told = told_of(INF, o)
     return {'W', told, told, short or 'o'}
@@ -1055,19 +1140,19 @@ local function admit(o)
     for i = 1, WIDTH do calls[place[2] + i] = entry[i] end
     store(flow, place[1])
   else
-    push(flow, entry)
+    push(flow, entry, W)
   end
   return {'W', wait, told, short}
 end
 local function charge(o, ends)
   if waiting() > 0 then
-    local found = ends and find(o[1], o[2])
+    local found = ends and home(o[1], o[2], o[10])
     if found then
       local place, _, nearly = recognise(found, o[10], o[13] == 1, div(S[2], 1000))
       place = place or nearly
       if place then observe(found, true, cut(found, place[1], place[2])) end
     end
-    local flow = entry(o[1], o[2], o[3], o[4])
+    local flow = entry(o[1], o[2], o[3], o[4], o[10])
     if flow then
       local carried = amounts{o[5], o[6], o[7], o[8]}
       serve(weights(flow), flow, dominant(carried[1], carried[2], carried[3], carried[4]))
@@ -1155,7 +1240,7 @@ local function settle(o)
   local reserved, used = dominant(a[1], a[2], a[3], a[4]), dominant(b[1], b[2], b[3], b[4])
   S[7] = S[7] - ceil(S[7], 128) + reserved
   S[8] = S[8] - ceil(S[8], 128) + used
-  local flow = find(o[1], o[2])
+  local flow = account(o[1], o[2])
   if flow and waiting() > 0 then
     local W, more, fewer = weights(flow), less(used, reserved), less(reserved, used)
     flow.received = less(raised(flow.received, more), raised(0, fewer))
@@ -1176,7 +1261,7 @@ local function undo(o, done)
     local lease = numbers(done:sub(3))
     give_back(remove(lease, 1), lease)
   elseif done and done:sub(1, 1) == 'W' then
-    local flow = find(o[1], o[2])
+    local flow = home(o[1], o[2], o[10])
     if flow then cancel(flow, o[10]) end
   end
   return {'S'}
@@ -1217,8 +1302,9 @@ local function standings()
   local out = {'T', S[2]}
   for i = 1, 4 do
     if R[i] then
-      local m, r = M[i], R[i]
-      local paused, reset = R.paused and R.paused - S[2] or 0, ceil(m.missing, r.rate)
+      insert(out, R.paused and 0 or available(M[i], R[i]))
+      local m, r = later(M[i], R[i])
+      local reset = until_served(R.opening, ceil(less(m.missing, r.unpaced and r.capacity - r.limit * PERIOD or 0), r.limit))
       if STRICT then
         if m.used > 0 then
           local leaves = 0
@@ -1228,11 +1314,10 @@ local function standings()
               break
             end
           end
-          reset = r.unpaced and m.missing <= r.limit * PERIOD and leaves or max(reset, leaves)
+          reset = max(reset, leaves)
         end
       end
-      insert(out, paused > 0 and 0 or available(m, r))
-      insert(out, max(reset, paused))
+      insert(out, reset)
     else
       insert(out, 0)
       insert(out, 0)
@@ -1320,7 +1405,7 @@ for index = 3, #ARGV do
       elseif kind == 'z' then
         done = undo(o, done)
       else
-        local flow = (kind == 'x' or done) and find(o[1], o[2])
+        local flow = (kind == 'x' or done) and home(o[1], o[2], o[10])
         if flow then cancel(flow, o[10]) end
         done = kind == 'c' and charge(o) or {'S'}
       end

@@ -12,6 +12,8 @@ use super::{Ask, Booking, Decision, Policy, Reservation, WaitReason};
 
 /// Least wait ever booked, in microseconds.
 const LEAST_WAIT: u64 = 20_000;
+/// Different times told to those who come before their turn: as many as calls are kept.
+const MAX_RENEWALS: u64 = 4_096;
 /// What passed longer ago has left every window.
 const OLDEST: Span = Span::from_secs(60);
 /// Longest wait ever booked, in microseconds: a day. Nobody is told of it, and the sums hold it exactly.
@@ -24,15 +26,16 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     if ledger.queue.is_empty() && shortage.is_none() {
         return Decision::Admit(take(ledger, &rules, ask, 1));
     }
-    let Some(flow) = ledger.queue.entry(&ask.flow, ledger.last / 1_000) else {
-        // More flows wait than are kept, none of them of this class: told a time, remembered nowhere.
-        let wait = told(Span::MAX, ask);
+    let print = print_of(ask.fingerprint);
+    let Some(flow) = ledger.queue.entry(&ask.flow, print, ledger.last / 1_000) else {
+        // The table is full of crowds, which cannot be: told a time, remembered nowhere.
+        let wait = told(ledger, Span::MAX, ask);
         let booking = Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told: wait };
         return Decision::Wait(booking, shortage.unwrap_or(WaitReason::OverShare));
     };
     let pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
     let weights = Weights::new(&ledger.queue, flow);
-    let recognised = ledger.queue.recognise(flow, print_of(ask.fingerprint), ask.parked, ledger.last / 1_000);
+    let recognised = ledger.queue.recognise(flow, print, ask.parked, ledger.last / 1_000);
     let (place, twin, nearly) = match recognised {
         Recognised::Returning(place) => (Some(place), false, None),
         Recognised::New { twin, nearly } => (None, twin, nearly),
@@ -65,11 +68,10 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     }
     let wait = wait.clamp(LEAST_WAIT, LONGEST_WAIT);
     let wait = Span::from_millis(Span::from_micros(wait).as_millis_ceil());
-    let told = told(wait, ask);
+    let told = told(ledger, wait, ask);
     let amounts = amounts_of(&ask.cost, &policy.limits);
-    let call =
-        Call { print: print_of(ask.fingerprint), amounts, twin, broken, ..at_turn(ledger.last, wait, told) };
-    book(ledger, flow, place, call);
+    let call = Call { print, amounts, twin, broken, ..at_turn(ledger.last, wait, told) };
+    book(ledger, &weights, flow, place, call);
     Decision::Wait(Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told }, reason)
 }
 
@@ -115,7 +117,7 @@ pub fn charge_late(
 /// Counts a call that passed without a decision as service of its flow.
 pub(super) fn credit(ledger: &mut Ledger, policy: &Policy, rules: &Rules, ask: &Ask) {
     let pricing = Pricing::new(&rules.limits, ledger.in_flight.mean());
-    if let Some(flow) = ledger.queue.entry(&ask.flow, ledger.last / 1_000) {
+    if let Some(flow) = ledger.queue.entry(&ask.flow, print_of(ask.fingerprint), ledger.last / 1_000) {
         let weights = Weights::new(&ledger.queue, flow);
         let service = pricing.dominant(&amounts_of(&ask.cost, &policy.limits));
         ledger.queue.serve(&weights, flow, service);
@@ -124,8 +126,9 @@ pub(super) fn credit(ledger: &mut Ledger, policy: &Policy, rules: &Rules, ask: &
 
 /// Uses up the booking with which a call that passed without a decision came, if any.
 pub(super) fn redeem(ledger: &mut Ledger, ask: &Ask) {
-    let Ok(flow) = ledger.queue.find(&ask.flow) else { return };
-    match ledger.queue.recognise(flow, print_of(ask.fingerprint), ask.parked, ledger.last / 1_000) {
+    let print = print_of(ask.fingerprint);
+    let Some(flow) = ledger.queue.home(&ask.flow, print) else { return };
+    match ledger.queue.recognise(flow, print, ask.parked, ledger.last / 1_000) {
         Recognised::Returning(place) | Recognised::New { nearly: Some(place), .. } => {
             ledger.queue.redeem(place);
         }
@@ -136,8 +139,8 @@ pub(super) fn redeem(ledger: &mut Ledger, ask: &Ask) {
 /// Forgets `booking`: its caller, parked here, went away. Says nothing about how many of the flow's callers return.
 pub fn cancel(ledger: &mut Ledger, policy: &Policy, booking: &Booking, now: Timestamp) {
     ledger.advance(policy, now);
-    let Ok(flow) = ledger.queue.find(&booking.flow) else { return };
     let print = print_of(booking.fingerprint);
+    let Some(flow) = ledger.queue.home(&booking.flow, print) else { return };
     let calls = ledger.queue.range(flow).filter_map(|call| Some((call, ledger.queue.calls.get(call)?)));
     // The latest of those that look alike: the others may be nearer their turn.
     let found = calls.filter(|(_, call)| call.print == print).max_by_key(|(_, call)| call.back);
@@ -186,9 +189,9 @@ fn at_turn(now: u64, wait: Span, told: Span) -> Call {
     Call { back, later: pack_byte(u32::try_from(later).unwrap_or(u32::MAX)), ..Call::default() }
 }
 
-fn book(ledger: &mut Ledger, flow: usize, place: Option<Place>, call: Call) {
+fn book(ledger: &mut Ledger, weights: &Weights, flow: usize, place: Option<Place>, call: Call) {
     let Some(place) = place else {
-        ledger.queue.push(flow, &call, ledger.last / 1_000);
+        ledger.queue.push(flow, &call, weights, ledger.last / 1_000);
         return;
     };
     if let Some(booked) = ledger.queue.calls.get(place.call) {
@@ -199,14 +202,20 @@ fn book(ledger: &mut Ledger, flow: usize, place: Option<Place>, call: Call) {
     }
 }
 
-/// The wait to tell: the real one, or else a moment in the last quarter of the longest that may be told.
-fn told(wait: Span, ask: &Ask) -> Span {
+/// The wait to tell: the real one, or else a moment at the end of the longest that may be told. Each of these is another
+/// one until all milliseconds there, or as many as calls are kept, have been told; neighbours are far apart.
+fn told(ledger: &mut Ledger, wait: Span, ask: &Ask) -> Span {
     if wait <= ask.max_told.max(ask.max_park) {
         return wait;
     }
-    let most = ask.max_told.as_micros();
-    let spread = most.saturating_mul(ask.fingerprint % 64) / 256;
-    Span::from_millis((most.saturating_sub(spread) / 1_000).max(1))
+    let most = ask.max_told.as_micros() / 1_000;
+    let end = (most / 8).max((most / 2).min(1_000));
+    let times = 1_u64 << end.clamp(1, MAX_RENEWALS).ilog2();
+    let stride = (times.saturating_mul(618) / 1_000) | 1;
+    let step = u64::from(ledger.queue.renewals).saturating_mul(stride) & times.saturating_sub(1);
+    ledger.queue.renewals = ledger.queue.renewals.wrapping_add(1);
+    let before = step.saturating_mul(end).checked_div(times).unwrap_or(0);
+    Span::from_millis(most.saturating_sub(before).max(1))
 }
 
 fn print_of(fingerprint: u64) -> u32 {

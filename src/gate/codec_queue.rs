@@ -1,7 +1,7 @@
 //! Bytes of the queue: 24 a flow, 7 to 13 a call.
 //!
 //! ```text
-//! virtual time, decays (u64 each), flows (u16), the flows; when any call waits:
+//! virtual time (u64), decays (u48), renewals told (u16), flows (u16), the flows; when any call waits:
 //! carried (u8: requests, LLM tokens, input, output), epoch of the told times (u64, ms), the calls' heads (7 bytes each),
 //! for each carried kind of LLM token an amount a call (16 bits each)
 //! flow: class (u8), tenant (u32), class weight (10 bits), tenant weight (10 bits), waiting (12 bits),
@@ -16,6 +16,8 @@ use super::queue::{ALL_RETURN, FlowState, MAX_CALLS, MAX_FLOWS, Queue};
 pub(crate) const FLOW_BYTES: usize = 24;
 /// Encoded bytes of a call without its amounts.
 pub(crate) const CALL_BYTES: usize = 7;
+/// Below these bits of the number of decays lies that of the renewals.
+const DECAYS: u64 = (1 << 48) - 1;
 /// 48 bits, and 24.
 const FINISH: u64 = (1 << 48) - 1;
 const SUM: u32 = (1 << 24) - 1;
@@ -26,7 +28,7 @@ pub(crate) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
     let bytes = calls.len().saturating_mul(width.saturating_add(CALL_BYTES));
     out.reserve(bytes.saturating_add(queue.flows.len().saturating_mul(FLOW_BYTES)).saturating_add(27));
     put(out, queue.virtual_time.to_le_bytes());
-    put(out, queue.decays.to_le_bytes());
+    put(out, (queue.decays & DECAYS | u64::from(queue.renewals) << 48).to_le_bytes());
     put(out, u16::try_from(queue.flows.len()).unwrap_or(u16::MAX).to_le_bytes());
     let start = out.len();
     out.resize(start.saturating_add(queue.flows.len().saturating_mul(FLOW_BYTES)), 0);
@@ -51,7 +53,8 @@ pub(crate) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
 /// Reads into an empty queue.
 pub(crate) fn decode_queue(reader: &mut Reader<'_>, queue: &mut Queue) -> Option<()> {
     queue.virtual_time = reader.u64()?;
-    queue.decays = reader.u64()?;
+    let decays = reader.u64()?;
+    (queue.decays, queue.renewals) = (decays & DECAYS, low16(low32(decays >> 48)));
     let flows = usize::from(reader.u16()?);
     if flows == 0 || flows > MAX_FLOWS {
         return None;

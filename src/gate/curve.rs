@@ -54,7 +54,7 @@ impl Opening {
     }
 
     /// Least wait in which as much is served as in `served` at the whole pace.
-    fn until_served(self, served: u64) -> u64 {
+    pub(crate) fn until_served(self, served: u64) -> u64 {
         let (mut low, mut high) = (self.delay, self.delay.saturating_add(served).saturating_add(self.over));
         if self.over == 0 || served == 0 {
             return low.saturating_add(served);

@@ -2,6 +2,7 @@
 
 use crate::config::ClassId;
 
+use super::crowd::{FIRST_CROWD, MOST_OF_A_CROWD};
 use super::{Flow, TenantKey};
 
 /// The whole of a return rate.
@@ -13,7 +14,7 @@ const OBSERVATIONS: u16 = 10;
 /// Microseconds per step of those sums.
 pub(crate) const STEP: u64 = 16;
 /// Largest value of those sums.
-const MOST: u32 = (1 << 24) - 1;
+pub(crate) const MOST: u32 = (1 << 24) - 1;
 /// Trust in look-alikes before anything is known of them.
 pub(crate) const FIRST_TRUST: u8 = 64;
 
@@ -62,7 +63,11 @@ impl FlowState {
     /// Takes over the weights of the present configuration.
     pub(crate) fn reweigh(&mut self, flow: &Flow) {
         self.class_weight = u16::try_from(flow.class_weight.clamp(1, 1_000)).unwrap_or(1);
-        self.tenant_weight = u16::try_from(flow.tenant_weight.clamp(1, 1_000)).unwrap_or(1);
+        self.tenant_weight = if self.tenant >= FIRST_CROWD {
+            self.waiting.clamp(1, MOST_OF_A_CROWD)
+        } else {
+            u16::try_from(flow.tenant_weight.clamp(1, 1_000)).unwrap_or(1)
+        };
     }
 
     pub(crate) fn flow(&self) -> Flow {

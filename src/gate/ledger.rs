@@ -254,6 +254,24 @@ impl Ledger {
         self.upstream.scale_permille(Timestamp::from_micros(at))
     }
 
+    /// Time until all that `meter` may let pass at once is there again, if nobody takes any.
+    pub(crate) fn reset_of(&self, meter: &Meter, rule: Rule, rules: &Rules) -> u64 {
+        let rule = Rule { rate: rule.limit, ..rule };
+        match self.after_pause(meter, rule, rules) {
+            Some((later, _)) => later.reset(rule, self.last, rules.opening),
+            None => meter.reset(rule, self.last, rules.opening),
+        }
+    }
+
+    /// What becomes of `meter` until the end of the provider's pause, and when that is.
+    fn after_pause(&self, meter: &Meter, rule: Rule, rules: &Rules) -> Option<(Meter, u64)> {
+        let end = rules.paused_until?;
+        let mut later = meter.clone();
+        later.advance(Some(rule), self.last, end);
+        later.drain(rule);
+        Some((later, end))
+    }
+
     /// What can be served by when, for each per-minute limit and for the slots.
     pub(crate) fn curves(&self, rules: &Rules) -> [Option<Curve>; 5] {
         let mut curves = [const { None }; 5];
@@ -261,13 +279,9 @@ impl Ledger {
             *place = rule.map(|rule| {
                 // The pace that will hold once the pause has been left.
                 let rule = Rule { rate: rule.limit, ..rule };
-                if let Some(end) = rules.paused_until {
-                    let mut later = meter.clone();
-                    later.advance(Some(rule), self.last, end);
-                    later.drain(rule);
-                    Curve::new(&later, rule, end, rules.opening)
-                } else {
-                    Curve::new(meter, rule, self.last, rules.opening)
+                match self.after_pause(meter, rule, rules) {
+                    Some((later, end)) => Curve::new(&later, rule, end, rules.opening),
+                    None => Curve::new(meter, rule, self.last, rules.opening),
                 }
             });
         }

@@ -9,6 +9,7 @@
 //! given back later may not lift the bucket above full at any moment since it was taken: that much had been lost anyway.
 
 use super::compact::low32;
+use super::curve::Opening;
 use super::rule::Rule;
 
 /// Length of a window slot in microseconds.
@@ -257,9 +258,12 @@ impl Meter {
         least
     }
 
-    /// Time until everything is available again if nobody takes any.
-    pub(crate) fn reset(&self, rule: Rule, now: u64) -> u64 {
-        let bucket = self.missing.div_ceil(rule.rate.max(1));
+    /// Time until everything is available again if nobody takes any, served as `opening` says.
+    pub(crate) fn reset(&self, rule: Rule, now: u64, opening: Opening) -> u64 {
+        // An unpaced bucket is larger than the limit; what is missing of that part holds nothing back.
+        let beyond = if rule.unpaced { rule.capacity.saturating_sub(rule.scaled(rule.limit)) } else { 0 };
+        let missing = self.missing.saturating_sub(beyond);
+        let bucket = opening.until_served(missing.div_ceil(rule.limit.max(1)));
         if !rule.strict || self.used == 0 {
             return bucket;
         }
@@ -267,7 +271,7 @@ impl Meter {
         let aligned = self.filled.rotate_right(low32(self.head.saturating_add(1) & 127));
         let newest = self.head.saturating_sub(aligned.leading_zeros().into());
         let window = if self.filled == 0 { 0 } else { leaves_at(newest).saturating_sub(now) };
-        if rule.unpaced && self.missing <= rule.scaled(rule.limit) { window } else { bucket.max(window) }
+        bucket.max(window)
     }
 
     /// What the window leaves, in whole units.

@@ -12,6 +12,7 @@ mod calls;
 mod codec;
 mod codec_queue;
 mod compact;
+mod crowd;
 mod curve;
 mod flow_state;
 mod horizon;

@@ -15,7 +15,7 @@ use super::weight::Weights;
 
 /// Calls kept one by one.
 pub(crate) const MAX_CALLS: usize = 4_096;
-/// Flows kept; further ones share the entries of these.
+/// Entries of flows; when there are more, some stand together: see `crowd`.
 pub(crate) const MAX_FLOWS: usize = 1_024;
 /// How long past its time a booking is kept, in milliseconds: whole-second clients come up to 1 s late.
 pub(crate) const GRACE_MS: u64 = 3_000;
@@ -26,7 +26,7 @@ const EARLY_MS: u64 = 50;
 /// nobody. Should it have been another caller, that one comes when there is room anyway.
 const NEARLY_MS: u64 = 250;
 /// Milliseconds between two decays of what a flow asked for and received.
-const DECAY_MS: u64 = 2_000;
+pub(crate) const DECAY_MS: u64 = 2_000;
 /// A decay takes one part in this many (as a shift), so both sums look back over 16 decays, 32 s.
 const DECAY_SHIFT: u32 = 4;
 /// Time over which [`FlowState::asked`] and [`FlowState::received`] look back, in microseconds.
@@ -37,7 +37,7 @@ const MOST_AHEAD: u64 = (1 << 40) - MOST_BEHIND - 1;
 /// Virtual time above which all of it is lowered by half of that.
 const REBASE: u64 = 1 << 45;
 /// Calls kept of one flow: what the codec can say.
-const MOST_OF_A_FLOW: u16 = (1 << 12) - 1;
+pub(crate) const MOST_OF_A_FLOW: u16 = (1 << 12) - 1;
 /// Encoded bytes of flows and calls together at most: with the four rings of the window a ledger stays within 64 KiB.
 const MAX_BYTES: usize = 62_800;
 /// Amounts of the per-minute resources that are limited, as a waiting call carries them.
@@ -61,6 +61,8 @@ pub(crate) struct Queue {
     pub(crate) virtual_time: u64,
     /// Number of the last decay.
     pub(crate) decays: u64,
+    /// Times told that are not the caller's turn, wrapping.
+    pub(crate) renewals: u16,
 }
 
 /// Where a call stands in the queue.
@@ -95,48 +97,12 @@ impl Queue {
     pub(crate) fn forget(&mut self) {
         self.flows.clear();
         self.calls.clear();
-        (self.virtual_time, self.decays) = (0, 0);
+        (self.virtual_time, self.decays, self.renewals) = (0, 0, 0);
     }
 
     /// Index of the flow's entry, or where it would be.
     pub(crate) fn find(&self, flow: &Flow) -> Result<usize, usize> {
         self.flows.binary_search_by(|state| state.key().cmp(&(flow.class.0, flow.tenant.0)))
-    }
-
-    /// Index of the flow's entry, made when there is none. When the table is full of waiting flows, the entry of
-    /// another flow of the class is shared. `None` when there is not even that. `now` in milliseconds.
-    pub(crate) fn entry(&mut self, flow: &Flow, now: u64) -> Option<usize> {
-        if self.flows.is_empty() {
-            self.decays = now / DECAY_MS;
-        }
-        let mut found = self.find(flow);
-        if found.is_err() && self.flows.len() >= MAX_FLOWS {
-            match self.flows.iter().position(|state| state.waiting == 0) {
-                Some(idle) => {
-                    self.flows.remove(idle);
-                    found = self.find(flow);
-                }
-                None => return self.shared(flow),
-            }
-        }
-        let at = found.unwrap_or_else(|at| {
-            self.flows.insert(at, FlowState::new(flow, self.virtual_time));
-            at
-        });
-        let state = self.flows.get_mut(at)?;
-        state.reweigh(flow);
-        if state.waiting == 0 {
-            state.finish = state.finish.max(self.virtual_time);
-        }
-        Some(at)
-    }
-
-    fn shared(&self, flow: &Flow) -> Option<usize> {
-        let first = self.flows.partition_point(|state| state.class < flow.class.0);
-        let end = self.flows.partition_point(|state| state.class <= flow.class.0);
-        let count = u32::try_from(end.saturating_sub(first)).unwrap_or(0);
-        let offset = flow.tenant.0.checked_rem(count)?;
-        Some(first.saturating_add(usize::try_from(offset).ok()?))
     }
 
     /// Range of a flow's calls.
@@ -190,14 +156,21 @@ impl Queue {
         }
     }
 
-    /// Puts a call at the end of its flow's. When the table is full, the flow with the most calls loses its last one;
-    /// when that is this flow, the call is not remembered. `now` in milliseconds.
-    pub(crate) fn push(&mut self, flow: usize, call: &Call, now: u64) {
+    /// Puts a call at the end of its flow's. When the table is full, the flow with the most calls for its weight loses its
+    /// last one; when that is this flow, the call is not remembered. `now` in milliseconds.
+    pub(crate) fn push(&mut self, flow: usize, call: &Call, weights: &Weights, now: u64) {
         let width = call.amounts.iter().skip(1).filter(|amount| **amount > 0).count().saturating_mul(2);
-        let calls = self.calls.len().saturating_mul(width.saturating_add(CALL_BYTES));
-        let bytes = calls.saturating_add(self.flows.len().saturating_mul(FLOW_BYTES));
-        if self.calls.len() >= MAX_CALLS || bytes > MAX_BYTES {
-            let most = self.flows.iter().enumerate().max_by_key(|(_, state)| state.waiting);
+        let flows = self.flows.len().saturating_mul(FLOW_BYTES);
+        loop {
+            let calls = self.calls.len().saturating_mul(width.saturating_add(CALL_BYTES));
+            if self.calls.len() < MAX_CALLS && calls.saturating_add(flows) <= MAX_BYTES {
+                break;
+            }
+            let most = self
+                .flows
+                .iter()
+                .enumerate()
+                .max_by_key(|(_, state)| weights.of(state).excess(state.waiting));
             match most.map(|(index, _)| index) {
                 Some(most) if most != flow => {
                     let last = self.range(most).end.saturating_sub(1);

@@ -58,7 +58,7 @@ fn account(ledger: &mut Ledger, policy: &Policy, reservation: &Reservation, actu
     let reserved = pricing.dominant(&amounts_of(&reservation.cost, &policy.limits));
     let used = pricing.dominant(&amounts_of(actual, &policy.limits));
     ledger.usage.settled(reserved, used);
-    if let (false, Ok(flow)) = (ledger.queue.is_empty(), ledger.queue.find(&reservation.flow)) {
+    if let (false, Some(flow)) = (ledger.queue.is_empty(), ledger.queue.account(&reservation.flow)) {
         let weights = Weights::new(&ledger.queue, flow);
         let (more, less) = (used.saturating_sub(reserved), reserved.saturating_sub(used));
         ledger.queue.correct(&weights, flow, more, less);

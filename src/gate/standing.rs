@@ -23,11 +23,11 @@ pub fn standings(ledger: &Ledger, policy: &Policy, now: Timestamp) -> Standings 
         Resource::PER_MINUTE.into_iter().zip(ledger.meters.iter().zip(rules.meters))
     {
         let (Some(rule), Some(limit)) = (rule, *policy.limits.get(resource)) else { continue };
-        let paused = rules.paused_until.map_or(0, |end| end.saturating_sub(ledger.last));
+        let paused = rules.paused_until.is_some();
         *standings.get_mut(resource) = Some(Standing {
             limit,
-            remaining: if paused > 0 { 0 } else { meter.available(rule) },
-            reset: Span::from_micros(meter.reset(rule, ledger.last).max(paused)),
+            remaining: if paused { 0 } else { meter.available(rule) },
+            reset: Span::from_micros(ledger.reset_of(meter, rule, &rules)),
         });
     }
     if let Some(limit) = rules.slots {

@@ -57,6 +57,11 @@ impl Weight {
         u64::try_from(span).unwrap_or(u64::MAX)
     }
 
+    /// How many calls a flow has waiting for its weight, scaled.
+    pub(crate) fn excess(self, waiting: u16) -> u64 {
+        (u64::from(waiting) << FINE_BITS).saturating_mul(self.over).checked_div(self.of).unwrap_or(0)
+    }
+
     /// Service by which rounding may have moved a tag, in microseconds of the limit.
     pub(crate) fn rounding(self) -> u64 {
         self.of.checked_div(self.over).unwrap_or(0).saturating_add(2)

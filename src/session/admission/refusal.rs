@@ -57,6 +57,12 @@ impl Session {
     /// Denies a call that would have been parked, for example because too many are.
     pub fn deny_instead_of_park(&mut self, env: &mut Env<'_>) -> Verdict {
         let Some(mut booking) = self.booking else { return Verdict::Forward(Forward::default()) };
+        let longest = self.plan.config.max_retry_after;
+        if let (true, Some(priced)) = (booking.wait > longest, &mut self.priced) {
+            // Its turn is later than may be told: it is booked anew, as one that comes before it.
+            priced.ask.max_park = Span::ZERO;
+            return self.decide_parked(env);
+        }
         if let Phase::Parked { due, .. } = self.phase {
             booking.wait = due.since(env.now);
             booking.told = booking.wait;

@@ -395,3 +395,61 @@ fn the_script_decides_as_the_gate_does() {
     assert!(lent * 100 > done, "too few leases to say anything: {lent} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
 }
+
+/// More flows than are kept, and then more calls: who stands with whom, and who gives way.
+#[test]
+fn the_script_keeps_a_crowd_as_the_gate_does() {
+    let mut redis = Redis::start("crowd").expect("redis-server");
+    assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
+    for (seed, flows, tenants_from) in [(2, 2_600, 0), (1, 2_500, 0x8000_0000)] {
+        let mut world = World::new(seed);
+        world.policy.limits.requests = Some(60);
+        (world.pace, world.lending) = (2, 1_000);
+        let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
+        let (mut most, mut crowded) = (0, false);
+        for batch in 0..7_u64 {
+            let (mut commands, mut expected) = (Vec::new(), Vec::new());
+            for _ in 0..BATCH {
+                world.flows = 3;
+                let (sent, answer) = if world.dice.one_in(3) {
+                    world.operate()
+                } else {
+                    world.pass();
+                    let number = world.dice.below(flows);
+                    let mut ask = world.ask();
+                    ask.flow.class = ClassId((number % 2) as u8);
+                    ask.flow.class_weight = 1 + (number % 2) as u32 * 3;
+                    ask.flow.tenant = TenantKey(tenants_from + number as u32);
+                    (ask.fingerprint, ask.parked) = (world.dice.next(), false);
+                    world.decide(ask)
+                };
+                let mut command = vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), "3".to_owned()];
+                command.extend(keys.iter().cloned());
+                command.extend([world.now.to_string(), wire::policy(&world.policy), sent]);
+                commands.push(command);
+                expected.push(format!("{answer} {}", world.told()));
+            }
+            for (index, (got, wanted)) in redis.pipeline(&commands).into_iter().zip(expected).enumerate() {
+                let got = got.unwrap_or_else(|error| panic!("seed {seed}, {batch}/{index}: {error}"));
+                let read = got.split_once(';').and_then(|(answer, told)| {
+                    let glance = Glance::read(&world.policy.limits, told)?;
+                    Some(format!("{:?} {glance:?}", Answer::read(answer)?))
+                });
+                let read = read.unwrap_or_default();
+                assert!(
+                    same(&read, &wanted),
+                    "\n{read}\n{wanted}\nseed {seed}, {batch}/{index}: {:?}\n{got}",
+                    commands[index]
+                );
+            }
+            let now = Timestamp::from_micros(world.now);
+            most = most.max(world.twin.booked(&world.name, &world.policy, now));
+            let stored = redis.command(&["HKEYS", &keys[1]]).expect("flows");
+            crowded |= stored.lines().any(|key| key[3..].parse::<u64>().expect("tenant") >= 0xffff_fff8);
+            assert!(stored.lines().count() <= 1_024);
+        }
+        println!("{flows} flows: up to {most} waiting at a time, crowds: {crowded}");
+        assert!(crowded && most > 1_100, "{most}");
+        let _ = redis.command(&["DEL", &keys[0], &keys[1], &keys[2]]);
+    }
+}
