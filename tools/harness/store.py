@@ -1,4 +1,4 @@
-"""A store for a fleet: redis-server behind Webdis, as Debian packages them."""
+"""A store for a fleet: redis-server behind Webdis, as Debian packages them, with the files that `envoy/fleet/` ships."""
 
 import contextlib
 import http.server
@@ -8,7 +8,12 @@ import signal
 import subprocess
 import threading
 
+from .paths import ROOT
 from .processes import Process, answers, free_port, wait_until
+
+SHIPPED = ROOT / "envoy" / "fleet"
+# The shipped user may do nothing but what the script does, so the tests look into the store as one of their own.
+TESTER = ["tester", "test-only"]
 
 
 def installed():
@@ -17,16 +22,14 @@ def installed():
 
 
 class Front:
-    """One Webdis with the access rules that `envoy/fleet/` ships."""
+    """One Webdis with the shipped file; only the ports, the log's place and the number of threads are the test's."""
 
-    def __init__(self, redis_port, auth):
+    def __init__(self, redis_port):
         self.port = free_port()
         self.process = Process("webdis", [])
-        settings = {
-            "redis_host": "127.0.0.1", "redis_port": redis_port, "http_host": "127.0.0.1", "http_port": self.port,
-            "threads": 2, "pool_size": 8, "daemonize": False, "verbosity": 2, "logfile": str(self.process.directory / "webdis.log"),
-            "acl": [{"disabled": ["*"]}, {"http_basic_auth": f"{auth['user']}:{auth['password']}", "enabled": ["EVALSHA", "EVAL"]}],
-        }
+        settings = json.loads((SHIPPED / "webdis.json").read_text()) | {
+            "redis_port": redis_port, "http_port": self.port, "threads": 2, "pool_size": 8,
+            "logfile": str(self.process.directory / "webdis.log")}
         path = self.process.directory / "webdis.json"
         path.write_text(json.dumps(settings))
         self.process.command = ["webdis", str(path)]
@@ -65,12 +68,17 @@ class Nonsense(http.server.BaseHTTPRequestHandler):
 class Store:
     """A running redis-server and the Webdis in front of it; with `fronts` several of them, each a way of its own."""
 
-    def __init__(self, user="fleet", password="test-only", fronts=1):
+    def __init__(self, fronts=1):
         self.redis_port = free_port()
-        self.auth = {"user": user, "password": password}
-        self.redis = Process("redis", [
-            "redis-server", "--port", self.redis_port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        self.fronts = [Front(self.redis_port, self.auth) for _ in range(fronts)]
+        self.redis = Process("redis", [])
+        users = self.redis.directory / "users.acl"
+        name, password = TESTER
+        users.write_text((SHIPPED / "users.acl").read_text() + f"user {name} on >{password} ~* &* +@all\n")
+        self.redis.command = [
+            "redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--aclfile", str(users)]
+        self.fronts = [Front(self.redis_port) for _ in range(fronts)]
+        basic = json.loads((SHIPPED / "webdis.json").read_text())["acl"][1]["http_basic_auth"]
+        self.auth = dict(zip(["user", "password"], basic.split(":")))
         self.port = self.fronts[0].port
 
     def __enter__(self):
@@ -129,7 +137,9 @@ class Store:
 
     def command(self, *words):
         """One command past Webdis."""
-        done = subprocess.run(["redis-cli", "-p", str(self.redis_port), *map(str, words)], capture_output=True, text=True, errors="replace", check=True)
+        done = subprocess.run(
+            ["redis-cli", "-p", str(self.redis_port), "--user", TESTER[0], "--pass", TESTER[1], "--no-auth-warning", *map(str, words)],
+            capture_output=True, text=True, errors="replace", check=True)
         return done.stdout.strip()
 
     def settings(self, **more):
