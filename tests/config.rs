@@ -67,6 +67,73 @@ fn every_bad_example_is_refused_with_its_place_and_reason() {
     }
 }
 
+/// A place, a reason, and the value: what stands in the log has to be enough to mend the file.
+#[test]
+fn every_message_has_the_place_the_reason_and_the_value() {
+    for path in files("bad") {
+        for line in std::fs::read_to_string(&path).unwrap().lines() {
+            let example: serde_json::Value = serde_json::from_str(line).unwrap();
+            let Some(config) = example.get("config") else { continue };
+            for error in parse_all(config.to_string().as_bytes()).unwrap_err() {
+                assert!(error.pointer.is_empty() || error.pointer.starts_with('/'), "{error:?}");
+                let value = error.reason.split_once("got ").or_else(|| error.reason.split_once("(value "));
+                let (reason, value) = value.unwrap_or_else(|| panic!("no value: {error}"));
+                assert!(!reason.is_empty() && !value.is_empty(), "{error}");
+                assert!(
+                    !["an object", "an array"].contains(&value.trim_end_matches(')')),
+                    "only a kind: {error}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn values_in_messages_are_cut_and_without_secrets() {
+    let long = with_root(&format!(r#""tenants": [{}1]"#, r#"{"a": [1, "b"]},"#.repeat(1_000)));
+    assert!(refused(&long).starts_with(r#"/tenants: must be an object, got [{"a":[1,"b"]},{"a""#));
+    assert!(refused(&long).len() < 200, "{}", refused(&long));
+    for text in [
+        r#""flet": {"cluster": "s", "auth": {"user": "u", "password": "hush"}}"#,
+        r#""fleet": ["hush"]"#,
+        r#""fleet": "redis://:hush@s""#,
+        r#""fleet": {"cluster": "s", "pasword": "hush"}"#,
+        r#""fleet": {"cluster": "s", "auth": "hush"}"#,
+        r#""redis_password": "hush""#,
+        r#""mode": {"secret": "hush"}"#,
+        r#""auth": "hush", "auth": "hush""#,
+    ] {
+        let message = refused(&with_root(text));
+        assert!(!message.contains("hush"), "{message}");
+    }
+}
+
+#[test]
+fn hosts_that_can_match_are_accepted() {
+    for host in [
+        "*",
+        "*.example.com",
+        "llm.*",
+        "llm.test.",
+        "[::1]",
+        "[::1]:8080",
+        "[fe80::*",
+        "[*]:443",
+        "host:8443",
+        "host:*",
+        "host:80*",
+        "*:443",
+        "localhost:65535",
+        "10.0.0.1:1",
+        "a*b.test",
+        "*.*",
+    ] {
+        let config = with_pool(&format!(r#""match": {{"hosts": ["{host}"]}}"#));
+        assert!(parse(config.as_bytes()).is_ok(), "{host}");
+        assert!(schema::validator().is_valid(&serde_json::from_str(&config).unwrap()), "{host}");
+    }
+}
+
 #[test]
 fn the_reference_example_means_what_it_says() {
     let config = good("reference.json");

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Pool;
-use super::json::Json;
+use super::json::{Json, is_secret};
 use super::range;
 use super::reader::{Object, Reader};
 use crate::fleet::LARGEST_LIMIT;
@@ -41,31 +41,38 @@ pub(super) fn read(reader: &mut Reader, root: &Object<'_>, pools: &[Pool]) -> Op
     if root.get("fleet")? == &Json::Null {
         return None;
     }
-    if !matches!(root.get("fleet"), Some(Json::Object(_))) {
-        reader.fail(root.at("fleet"), "must be an object or null");
+    if let Some(other) = root.get("fleet").filter(|fleet| !matches!(fleet, Json::Object(_))) {
+        reader.fail(root.at("fleet"), format!("must be an object or null, got {}", kind_of(other)));
         return None;
     }
     let fleet = reader.map(root.at("fleet"), root.get("fleet")?)?;
-    for (name, _, at) in fleet.entries().filter(|(name, ..)| !KEYS.contains(name)) {
-        reader.fail(at, format!("unknown key {name:?}, known are {}", KEYS.join(", ")));
+    for (name, value, at) in fleet.entries().filter(|(name, ..)| !KEYS.contains(name)) {
+        // A misspelt `auth` or a password put beside it is an unknown key too.
+        let known = KEYS.join(", ");
+        let shown = match value {
+            Json::Number(_) if !is_secret(name) => value.to_string(),
+            _ => kind_of(value).to_owned(),
+        };
+        reader.fail(at, format!("unknown key {name:?}, known are {known} (value {shown})"));
     }
-    if reader.string(&fleet, "store").is_some_and(|store| store != "redis") {
-        reader.fail(fleet.at("store"), "must be \"redis\", which Valkey is too");
+    if let Some(store) = reader.string(&fleet, "store").filter(|store| *store != "redis") {
+        reader.fail(fleet.at("store"), format!("must be \"redis\", which Valkey is too, got {store:?}"));
     }
     let cluster = reader.string(&fleet, "cluster").unwrap_or_default().to_owned();
     if fleet.get("cluster").is_none() {
-        reader.fail(fleet.at("cluster"), "is missing; it names the Envoy cluster of the store's HTTP front");
+        let reason = "is missing; it names the Envoy cluster of the store's HTTP front, got nothing";
+        reader.fail(fleet.at("cluster"), reason);
     }
     let prefix = reader.string(&fleet, "prefix").unwrap_or("bp").to_owned();
     let lease = reader.whole(&fleet, "lease_ms", &range::LEASE_MS).unwrap_or(range::DEFAULT_LEASE_MS);
     let timeout = reader.whole(&fleet, "timeout_ms", &range::FLEET_TIMEOUT_MS);
     for (index, pool) in pools.iter().enumerate() {
         for resource in Resource::PER_MINUTE {
-            if pool.limits.get(resource).is_some_and(|limit| limit > LARGEST_LIMIT) {
+            if let Some(limit) = pool.limits.get(resource).filter(|limit| *limit > LARGEST_LIMIT) {
                 let name = resource.name();
                 reader.fail(
                     format!("/pools/{index}/limits/{name}_per_minute"),
-                    format!("must be at most {LARGEST_LIMIT} in a fleet"),
+                    format!("must be at most {LARGEST_LIMIT} in a fleet, got {limit}"),
                 );
             }
         }
@@ -79,11 +86,26 @@ pub(super) fn read(reader: &mut Reader, root: &Object<'_>, pools: &[Pool]) -> Op
     })
 }
 
+/// What a value is, for messages about a place where a password may stand by mistake.
+const fn kind_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(true) => "true",
+        Json::Bool(false) => "false",
+        Json::Number(_) => "a number",
+        Json::Text(text) if text.is_empty() => "an empty string",
+        Json::Text(_) => "a string",
+        Json::Array(_) => "an array",
+        Json::Object(_) => "an object",
+    }
+}
+
 fn read_credentials(reader: &mut Reader, fleet: &Object<'_>) -> Option<String> {
     let auth = fleet.get("auth")?;
     let Json::Object(members) = auth else {
         if *auth != Json::Null {
-            reader.fail(fleet.at("auth"), "must be an object with user and password");
+            let reason = format!("must be an object with user and password, got {}", kind_of(auth));
+            reader.fail(fleet.at("auth"), reason);
         }
         return None;
     };
@@ -98,7 +120,10 @@ fn read_credentials(reader: &mut Reader, fleet: &Object<'_>) -> Option<String> {
             Some(format!("{user}:{password}"))
         }
         _ => {
-            reader.fail(fleet.at("auth"), "must have user (without a colon) and password, and nothing else");
+            let got: Vec<String> =
+                members.iter().map(|(key, value)| format!("{key:?}: {}", kind_of(value))).collect();
+            let reason = "must have user (without a colon) and password, and nothing else";
+            reader.fail(fleet.at("auth"), format!("{reason}, got {{{}}}", got.join(", ")));
             None
         }
     }

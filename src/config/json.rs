@@ -32,9 +32,43 @@ impl Json {
         let double = number.as_f64()?;
         (double.fract() == 0.0).then_some(double as i64)
     }
+
+    /// Appends the value, until more than what a message shows is there.
+    fn show(&self, out: &mut String) {
+        if out.len() > SHOWN_CHARS.saturating_mul(4) {
+            return;
+        }
+        let comma = |out: &mut String, index: usize| out.push_str(if index > 0 { "," } else { "" });
+        match self {
+            Self::Array(items) => {
+                out.push('[');
+                for (index, item) in items.iter().enumerate().take(SHOWN_CHARS) {
+                    comma(out, index);
+                    item.show(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (index, (name, value)) in members.iter().enumerate().take(SHOWN_CHARS) {
+                    comma(out, index);
+                    out.push_str(&format!("{:?}:", name.chars().take(SHOWN_CHARS).collect::<String>()));
+                    if is_secret(name) { out.push_str("(not shown)") } else { value.show(out) }
+                }
+                out.push('}');
+            }
+            scalar => out.push_str(&scalar.to_string()),
+        }
+    }
 }
 
-/// Short form for messages: scalars as written, long strings cut, containers by kind.
+/// A name under which something secret may stand.
+pub(crate) fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "pass", "secret", "credential"].iter().any(|part| name.contains(part))
+}
+
+/// Short form for messages: as written, without blanks, and cut; what may be secret is left out.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -48,10 +82,13 @@ impl fmt::Display for Json {
                 }
                 write!(f, "{shown:?}")
             }
-            Self::Array(items) if items.is_empty() => f.write_str("[]"),
-            Self::Array(_) => f.write_str("an array"),
-            Self::Object(members) if members.is_empty() => f.write_str("{}"),
-            Self::Object(_) => f.write_str("an object"),
+            Self::Array(_) | Self::Object(_) => {
+                let mut shown = String::new();
+                self.show(&mut shown);
+                let cut: String = shown.chars().take(SHOWN_CHARS).collect();
+                f.write_str(&cut)?;
+                f.write_str(if cut.len() < shown.len() { "…" } else { "" })
+            }
         }
     }
 }

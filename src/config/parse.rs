@@ -45,7 +45,7 @@ pub fn parse(text: &[u8]) -> Result<Config, ConfigError> {
 pub fn parse_all(text: &[u8]) -> Result<Config, Vec<ConfigError>> {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
     if text.trim_ascii().is_empty() {
-        return Err(vec![ConfigError::new("", "is missing; at least one pool must be given")]);
+        return Err(vec![ConfigError::new("", "is missing; at least one pool must be given, got nothing")]);
     }
     let json: Json = match serde_json::from_slice(text) {
         Ok(json) => json,

@@ -58,7 +58,7 @@ pub(super) struct Context<'a> {
 pub(super) fn read_pools(reader: &mut Reader, root: &Object<'_>, context: &Context<'_>) -> Vec<Pool> {
     let at = root.at("pools");
     if root.get("pools").is_none() {
-        reader.fail(at, "is missing; at least one pool must be given");
+        reader.fail(at, "is missing; at least one pool must be given, got nothing");
         return Vec::new();
     }
     let Some(items) = reader.array(root, "pools") else { return Vec::new() };
@@ -84,7 +84,7 @@ fn read_pool(reader: &mut Reader, pool: &Object<'_>, context: &Context<'_>) -> P
     let name = match pool.get("name") {
         Some(_) => reader.string(pool, "name").unwrap_or_default().to_owned(),
         None => {
-            reader.fail(pool.at("name"), "is missing; every pool needs a name");
+            reader.fail(pool.at("name"), "is missing; every pool needs a name, got nothing");
             String::new()
         }
     };
@@ -120,7 +120,10 @@ fn read_pool(reader: &mut Reader, pool: &Object<'_>, context: &Context<'_>) -> P
 fn read_limits(reader: &mut Reader, pool: &Object<'_>) -> Limits {
     let Some(limits) = reader.child(pool, "limits", &LIMIT_KEYS) else {
         if pool.get("limits").is_none() {
-            reader.fail(pool.at("limits"), format!("is missing; at least one of {}", LIMIT_KEYS.join(", ")));
+            reader.fail(
+                pool.at("limits"),
+                format!("is missing; at least one of {}, got nothing", LIMIT_KEYS.join(", ")),
+            );
         }
         return Limits::default();
     };

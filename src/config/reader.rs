@@ -3,13 +3,16 @@
 use core::ops::RangeInclusive;
 
 use super::error::{ConfigError, join};
-use super::json::Json;
+use super::json::{Json, is_secret};
 use super::range::MAX_TEXT_BYTES;
 use super::suggest::nearest;
 use crate::sorted::sorted;
 
 /// Most errors kept; what follows from a broken file is noise.
 const MAX_ERRORS: usize = 100;
+
+/// Stands for a value that may be secret.
+const HIDDEN: &str = "(not shown)";
 
 /// Collects the errors of one configuration.
 #[derive(Default)]
@@ -69,7 +72,12 @@ impl Reader {
             names.iter().zip(names.iter().skip(1)).filter(|(a, b)| a == b).map(|(a, _)| *a).collect();
         repeated.dedup();
         for name in repeated {
-            self.fail(join(&pointer, name), "key is written more than once");
+            let last = members.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value);
+            let reason = "key is written more than once";
+            match last.filter(|_| !is_secret(name)) {
+                Some(value) => self.fail(join(&pointer, name), format!("{reason}, got {value}")),
+                None => self.fail(join(&pointer, name), format!("{reason}, got {HIDDEN}")),
+            }
         }
         Some(Object { pointer, members })
     }
@@ -87,7 +95,11 @@ impl Reader {
                 Some(meant) => format!(", did you mean {meant:?}?"),
                 None => format!(", known are {}", known.join(", ")),
             };
-            self.fail(at, format!("unknown key{hint} (value {value})"));
+            if is_secret(name) {
+                self.fail(at, format!("unknown key{hint} (value {HIDDEN})"));
+            } else {
+                self.fail(at, format!("unknown key{hint} (value {value})"));
+            }
         }
         Some(object)
     }

@@ -71,7 +71,11 @@ pub(super) fn read(reader: &mut Reader, pool: &Object<'_>) -> Option<LlmTokenWei
         ..base
     };
     if [read.input_milli, read.cached_input_milli, read.cache_write_milli, read.output_milli] == [0; 4] {
-        reader.fail(weights.pointer(), "must not all be 0: nothing would ever count");
+        let reason = "must not all be 0: nothing would ever count";
+        match pool.get("token_weights") {
+            Some(json) => reader.fail(weights.pointer(), format!("{reason}, got {json}")),
+            None => reader.fail(weights.pointer(), reason),
+        }
     }
     Some(read)
 }
