@@ -344,3 +344,17 @@ fn what_passed_in_an_outage_is_charged_at_the_moment_when_it_passed() {
     assert!(charges[0].ends_with(",20000000,"), "{command}");
     assert_eq!(charges[1].matches(',').count(), charges[0].matches(',').count() - 1, "{command}");
 }
+
+#[test]
+fn an_envoy_that_never_reached_its_store_says_so_once_a_minute() {
+    let mut worker = worker();
+    let warns =
+        |worker: &mut Worker| worker.step(|env| env.gate.fleet.as_mut().unwrap().should_warn(env.now));
+    assert!(warns(&mut worker));
+    assert!(!warns(&mut worker), "not at every heartbeat");
+    worker.millis += 60_000;
+    assert!(warns(&mut worker));
+    worker.millis += 60_000;
+    recover(&mut worker, 3);
+    assert!(!warns(&mut worker), "it was reached, so the number of Envoys is known");
+}

@@ -110,11 +110,21 @@ fn read_pool(reader: &mut Reader, pool: &Object<'_>, context: &Context<'_>) -> P
         llm_token_weights,
         max_wait,
         max_parked: reader.whole32(pool, "max_parked", &range::PARKED).unwrap_or(range::DEFAULT_PARKED),
-        inject_stream_usage: reader.boolean(pool, "inject_stream_usage").unwrap_or(false),
+        inject_stream_usage: read_inject(reader, pool, context),
         learn: read_learn(reader, pool),
         class_weights,
         tenant_weights: read_tenants(reader, pool, context),
     }
+}
+
+/// The length of a body that grew can no longer be told when its headers have left.
+fn read_inject(reader: &mut Reader, pool: &Object<'_>, context: &Context<'_>) -> bool {
+    let inject = reader.boolean(pool, "inject_stream_usage").unwrap_or(false);
+    if inject && !context.hold_headers {
+        let reason = "has no effect when hold_headers is false: the length of the body has left already";
+        reader.fail(pool.at("inject_stream_usage"), format!("{reason}, got true"));
+    }
+    inject
 }
 
 fn read_limits(reader: &mut Reader, pool: &Object<'_>) -> Limits {

@@ -62,6 +62,11 @@ fn send(worker: &Worker, command: &str, timeout: Span) -> Option<u32> {
     hostcalls::dispatch_http_call(&fleet.cluster, headers, Some(command.as_bytes()), Vec::new(), timeout).ok()
 }
 
+/// Level of what needs somebody's attention.
+const ERROR: u32 = 4;
+const NEVER_REACHED: &str = "backpressure: the fleet's store never answered this Envoy, which therefore uses the whole \
+    limits and not a part of them; see anomalies fleet_unreachable, fleet_refused, fleet_garbled";
+
 /// Asks the store for a decision. False: that did not work.
 pub(super) fn consult(
     worker: &Worker,
@@ -118,7 +123,11 @@ fn posted(worker: &Worker, batch: Batch, reply: Option<Reply>, now: Timestamp) {
     worker.step(now, |env| {
         let policy = env.gate.policy(batch.pool).cloned();
         if let (Some(policy), Some(fleet)) = (policy, env.gate.fleet.as_mut()) {
+            let failed = !matches!(reply, Some(Reply::Lines(_)));
             fleet.posted(batch, &policy, reply, env.now, env.recorder);
+            if failed && fleet.should_warn(env.now) {
+                host::log(ERROR, NEVER_REACHED);
+            }
         }
     });
 }

@@ -8,7 +8,7 @@ const NAME: &[u8] = b"\"stream_options\"";
 /// The body with `"stream_options": {"include_usage": true}`, other options kept; `None` when nothing is to be done.
 ///
 /// For the bodies of OpenAI's chat and completions. Nothing is done unless the body is one JSON object, `stream` is
-/// the literal `true`, and the usage is not asked for already. All bytes but those of the options stay as they are.
+/// the literal `true`, and the body does not say itself whether it wants usage. All bytes but those of the options stay as they are.
 pub fn inject_stream_usage(body: &[u8]) -> Option<Vec<u8>> {
     let (mut scanner, mut probe) = (Scanner::new(), Probe::default());
     let mut options: Option<Options> = None;
@@ -42,13 +42,14 @@ struct Options {
 }
 
 impl Options {
-    /// Which bytes to replace by what, so that usage is asked for; `None` when it is.
+    /// Which bytes to replace by what, so that usage is asked for; `None` when the caller has said yes or no.
     fn change(&self, body: &[u8]) -> Option<(Range<usize>, &'static [u8])> {
         let (start, end) = (self.value.start, self.value.end);
         match (&self.asked, body.get(self.value.clone())?) {
             (Some(asked), _) => {
-                let is_true = body.get(asked.clone())? == b"true";
-                (!is_true).then(|| (asked.clone(), &b"true"[..]))
+                // A caller that says no may be one that cannot read a chunk without choices.
+                let is_said = matches!(body.get(asked.clone())?, b"true" | b"false");
+                (!is_said).then(|| (asked.clone(), &b"true"[..]))
             }
             (None, [b'{', members @ ..]) => {
                 let after = start.saturating_add(1);
@@ -162,6 +163,17 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_that_says_no_is_left_alone() {
+        for body in [
+            "{\"stream\":true,\"stream_options\":{\"include_usage\":false}}",
+            "{\"stream_options\":{\"include_usage\":false,\"x\":1},\"stream\":true}",
+            "{\"stream_options\":{\"include_usage\":true,\"include_usage\":false},\"stream\":true}",
+        ] {
+            assert_eq!(injected(body), None, "{body}");
+        }
+    }
+
+    #[test]
     fn options_are_added_or_completed() {
         for (body, expected) in [
             ("{\"stream\":true}", "{\"stream_options\":{\"include_usage\":true},\"stream\":true}"),
@@ -174,7 +186,7 @@ mod tests {
                 "{\"stream_options\":{\"include_usage\":true},\"stream\":true}",
             ),
             (
-                "{\"stream\":true,\"stream_options\":{\"include_obfuscation\":false,\"include_usage\":false},\"n\":1}",
+                "{\"stream\":true,\"stream_options\":{\"include_obfuscation\":false,\"include_usage\":null},\"n\":1}",
                 "{\"stream\":true,\"stream_options\":{\"include_obfuscation\":false,\"include_usage\":true},\"n\":1}",
             ),
             (
@@ -184,10 +196,6 @@ mod tests {
             (
                 "{\"stream_options\":{ \"x\":[1]},\"stream\":true}",
                 "{\"stream_options\":{\"include_usage\":true, \"x\":[1]},\"stream\":true}",
-            ),
-            (
-                "{\"stream_options\":{\"include_usage\":true,\"include_usage\":false},\"stream\":true}",
-                "{\"stream_options\":{\"include_usage\":true,\"include_usage\":true},\"stream\":true}",
             ),
             (
                 "{\"m\":{\"stream_options\":{}},\"c\":\"\\\"stream_options\\\"\",\"d\":\"stream_options\",\"stream\":true}",

@@ -67,6 +67,8 @@ pub struct Fleet {
     doubt: u8,
     /// The last answer of any kind.
     heard: Timestamp,
+    /// When it was last said that there never was one.
+    warned: Timestamp,
     /// Decisions in time since one was missed.
     calm: u8,
     envoys: u64,
@@ -94,6 +96,7 @@ impl Fleet {
             wanted: 0,
             doubt: 0,
             heard: Timestamp::EPOCH,
+            warned: Timestamp::EPOCH,
             calm: 0,
             envoys: 1,
         })
@@ -128,6 +131,16 @@ impl Fleet {
     /// Envoys that share the store, as far as is known.
     pub const fn envoys(&self) -> u64 {
         self.envoys
+    }
+
+    /// True once a minute while the store never answered: of other Envoys nothing is known, so this one uses the whole limits.
+    pub fn should_warn(&mut self, now: Timestamp) -> bool {
+        let due = self.warned == Timestamp::EPOCH || now.since(self.warned) >= STALE;
+        let warns = self.heard == Timestamp::EPOCH && due;
+        if warns {
+            self.warned = now;
+        }
+        warns
     }
 
     /// A marker that no other operation has.

@@ -346,7 +346,7 @@ fn vary(config: &mut Value, shape: usize, allow_stop: bool) {
         if bit(4) {
             pool["learn"] = json!({"headers": true, "pause_on_429": true, "adapt": true});
         }
-        if bit(5) {
+        if bit(5) && allow_stop {
             pool["inject_stream_usage"] = true.into();
         }
         if bit(6) {
