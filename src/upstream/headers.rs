@@ -288,8 +288,12 @@ impl ProviderHeaders {
         let Some(told) = self.families.get_mut(family as usize) else { return };
         match part {
             Part::Limit => told.distrusted |= amount(value).is_none_or(|limit| limit == 0),
-            Part::Remaining => told.remaining = amount(value),
-            Part::Reset => told.reset = parse_wait(value, Unit::Seconds, now),
+            // Of a header that is repeated the tighter value counts.
+            Part::Remaining => {
+                let least = [told.remaining, amount(value)].into_iter().flatten().min();
+                told.remaining = least;
+            }
+            Part::Reset => told.reset = told.reset.max(parse_wait(value, Unit::Seconds, now)),
         }
     }
 

@@ -32,6 +32,21 @@ fn names_are_sorted_and_families_in_order() {
 }
 
 #[test]
+fn of_a_repeated_header_the_tighter_value_counts() {
+    for values in [["5000", "9000"], ["9000", "5000"], ["5000", "odd"], ["odd", "5000"]] {
+        let mut headers = ProviderHeaders::new(NOW);
+        for value in values {
+            headers.see(b"x-ratelimit-remaining-tokens", value.as_bytes());
+        }
+        headers.see(b"x-ratelimit-reset-tokens", b"2s");
+        headers.see(b"x-ratelimit-reset-tokens", b"1s");
+        let limits = headers.limits();
+        assert_eq!(limits.remaining.llm_tokens, Some(5_000), "{values:?}");
+        assert_eq!(limits.reset.llm_tokens, Some(Span::from_secs(2)), "{values:?}");
+    }
+}
+
+#[test]
 fn remaining_amounts_of_every_provider() {
     let second = 1_000_000;
     for (file, expected) in [
