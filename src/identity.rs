@@ -20,6 +20,8 @@ pub const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-ke
 
 /// Set in the keys of unnamed tenants, clear in those of named ones.
 const UNNAMED: u32 = 0x8000_0000;
+/// Sizes of doubles that are taken for doubles.
+const LIKELY: core::ops::RangeInclusive<f64> = 1e-6..=9e15;
 const NAME_SEED: u64 = 0x0062_702E_6E61_6D65;
 const CREDENTIAL_SEED: u64 = 0x0062_702E_6B65_7973;
 
@@ -127,10 +129,34 @@ fn first_hit(
         let name = match source {
             IdentitySource::ApiKey if secret_part(&value).is_empty() => return None,
             IdentitySource::ApiKey => name_of_credential(&value),
-            IdentitySource::Header(_) | IdentitySource::Property(_) => String::from_utf8(value).ok()?,
+            IdentitySource::Header(_) => String::from_utf8(value).ok()?,
+            IdentitySource::Property(_) => text_of_property(value)?,
         };
         (!name.is_empty()).then_some(name)
     })
+}
+
+/// An attribute as text. Envoy gives numbers as eight bytes (a double, or a whole number) and truth values as one; what
+/// holds no control byte is a text of that length.
+fn text_of_property(value: Vec<u8>) -> Option<String> {
+    if let [truth @ (0 | 1)] = value[..] {
+        return Some((truth == 1).to_string());
+    }
+    if let (Ok(bytes), true) = (<[u8; 8]>::try_from(&value[..]), is_no_text(&value)) {
+        let (whole, double) = (i64::from_le_bytes(bytes), f64::from_le_bytes(bytes));
+        // A whole number of any likely size is no likely double, and the other way round.
+        #[allow(clippy::cast_possible_truncation)]
+        return Some(match LIKELY.contains(&double.abs()) {
+            true if double.fract() == 0.0 => (double as i64).to_string(),
+            true => double.to_string(),
+            false => whole.to_string(),
+        });
+    }
+    String::from_utf8(value).ok()
+}
+
+fn is_no_text(value: &[u8]) -> bool {
+    core::str::from_utf8(value).map_or(true, |text| text.chars().any(char::is_control))
 }
 
 fn find_class(classes: &[Class], name: &str) -> Option<ClassId> {

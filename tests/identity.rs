@@ -163,3 +163,26 @@ fn an_empty_credential_does_not_hide_the_next_one() {
     assert_eq!(credential(&mut header).unwrap(), b"sk-123");
     assert_eq!(credential(&mut |_| None), None);
 }
+
+#[test]
+fn numbers_and_truth_values_of_attributes_are_read_as_their_text() {
+    let config =
+        config(r#"{"42": {}, "-7": {}, "1.5": {}, "true": {}, "false": {}, "0": {}, "12345678": {}}"#);
+    let named = |value: &[u8]| who(&config, &[("org", value)]).tenant_name(&config).to_owned();
+    for (value, name) in [
+        (42.0_f64.to_le_bytes(), "42"),
+        (42_i64.to_le_bytes(), "42"),
+        ((-7.0_f64).to_le_bytes(), "-7"),
+        ((-7_i64).to_le_bytes(), "-7"),
+        (1.5_f64.to_le_bytes(), "1.5"),
+        (0_i64.to_le_bytes(), "0"),
+        (12_345_678.0_f64.to_le_bytes(), "12345678"),
+        (*b"12345678", "12345678"),
+        (f64::NAN.to_le_bytes(), "other"),
+    ] {
+        assert_eq!(named(&value), name, "{value:?}");
+    }
+    assert_eq!((named(&[1]).as_str(), named(&[0]).as_str()), ("true", "false"));
+    assert_eq!(named(b"true"), "true");
+    assert_eq!(who(&config, &[("x-tenant", &42_i64.to_le_bytes())]).tenant_index, None, "a header is text");
+}
