@@ -115,8 +115,16 @@ fn a_body_that_is_no_json_is_priced_by_its_length() {
     let (_session, verdict) = worker.send(&"no json ".repeat(100));
     assert!(passes(&verdict));
     assert_eq!(worker.counts.anomalies, [Anomaly::BodyUnreadable]);
-    // A quarter of the length, and the output that nobody declared.
-    assert_eq!(worker.left(), 10_000 - 200 - 1_024);
+    // A quarter of the length, and nothing for an output that nobody declared.
+    assert_eq!(worker.left(), 10_000 - 200);
+}
+
+#[test]
+fn an_empty_body_costs_a_request_and_the_least_floor() {
+    let mut worker = Worker::new(POOL);
+    let (_session, verdict) = worker.send("");
+    assert!(passes(&verdict));
+    assert_eq!(worker.left(), 10_000 - 1);
 }
 
 #[test]
@@ -132,7 +140,7 @@ fn a_beginning_that_is_no_json_is_priced_by_the_declared_length() {
     let verdict = worker.step(|env| session.decide(b"no json", 7, Seen::Beginning, env));
     assert!(passes(&verdict));
     assert_eq!(worker.counts.anomalies, [Anomaly::BodyTruncated]);
-    assert_eq!(worker.left(), 10_000 - 5_000 - 1_024);
+    assert_eq!(worker.left(), 10_000 - 5_000);
 }
 
 #[test]

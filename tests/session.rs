@@ -550,3 +550,74 @@ fn bytes_that_nobody_declared_are_charged_at_most_the_limit() {
     worker.answer(&mut session, "413", r#"{"error": {"message": "too much"}}"#);
     assert!(left > 5_000 && worker.left() >= left, "{left} left two minutes later");
 }
+
+#[test]
+fn pictures_and_sound_reserve_a_request_and_no_llm_tokens() {
+    let pool = POOL.replace("10000", "100");
+    let prompt = format!(r#"{{"model": "m", "prompt": "{}"}}"#, "a red fox ".repeat(500));
+    let form = format!(
+        "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--x\r\n{}",
+        "a".repeat(9_000)
+    );
+    for path in ["/v1/images/generations", "/v1/images/edits", "/v1/audio/speech", "/v1/audio/transcriptions"]
+    {
+        for body in [&prompt, &form, &"odd ".repeat(2_000)] {
+            let mut worker = Worker::new(&pool);
+            let mut session = worker.begin(path);
+            let verdict = worker.step(|env| session.decide(body.as_bytes(), body.len(), Seen::Whole, env));
+            assert!(matches!(verdict, Verdict::Forward(_)), "{path}: {verdict:?}");
+            assert_eq!(worker.left(), 100, "{path}");
+            let requests =
+                worker.step(|env| env.gate.standings(env.store, 0, env.now).requests.unwrap().remaining);
+            assert_eq!(requests, 59, "{path}");
+            worker.answer(&mut session, "200", &usage(30, 40));
+            assert_eq!(worker.left(), 30, "what the provider states counts");
+        }
+    }
+}
+
+#[test]
+fn the_access_log_says_what_fits_what_is_needed_and_who_left() {
+    let field = |session: &Session| -> serde_json::Value {
+        serde_json::from_str(&session.log_field().expect("a metered call")).unwrap()
+    };
+    let limited = |limits: &str| {
+        Worker::new(&format!(
+            r#"{{"name": "chat", "limits": {{{limits}}}, "burst_seconds": 60, "output_reserve": "max_tokens", "max_wait_ms": 9000}}"#
+        ))
+    };
+    let mut worker = limited(r#""output_tokens_per_minute": 50"#);
+    let (session, _) = worker.send(&chat(53_000));
+    assert!(field(&session)["reserved"].as_u64().unwrap() < 100, "{}", field(&session));
+
+    let mut worker = limited(r#""tokens_per_minute": 5"#);
+    let (session, verdict) = worker.send(&chat(1));
+    assert!(matches!(verdict, Verdict::Answer(ref answer) if answer.status == 413), "{verdict:?}");
+    assert!(field(&session)["reserved"].as_u64().unwrap() > 5, "{}", field(&session));
+
+    let mut worker = limited(r#""requests_per_minute": 10"#);
+    for _ in 0..10 {
+        let (_, verdict) = worker.send(&chat(1));
+        assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+    }
+    worker.millis += 52_000;
+    let (mut session, verdict) = worker.send(&chat(1));
+    assert!(matches!(verdict, Verdict::Park { .. }), "{verdict:?}");
+    worker.millis += 20;
+    worker.step(|env| session.end(env));
+    let left = field(&session);
+    assert_eq!(
+        (left["decision"].as_str(), left["reason"].as_str()),
+        (Some("parked"), Some("caller_left")),
+        "{left}"
+    );
+    assert_eq!((left["used"].as_u64(), left["wait_ms"].as_u64()), (Some(0), Some(20)), "{left}");
+}
+
+#[test]
+fn only_a_call_that_some_pool_takes_whatever_its_model_is_surely_metered() {
+    let models = POOL.replace("\"limits\"", "\"match\": {\"models\": [\"m\"]}, \"limits\"");
+    assert!(!Worker::new(&models).begin("/v1/chat/completions").is_surely_metered());
+    assert!(Worker::new(POOL).begin("/v1/chat/completions").is_surely_metered());
+    assert!(!Worker::new(POOL).begin("/v1/models").is_surely_metered());
+}

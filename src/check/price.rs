@@ -30,7 +30,10 @@ pub fn price(config: &Config, call: &Call<'_>) -> String {
         path_model: None,
         path_streams: None,
     });
-    let facts = read_request(&endpoint, call.body, BodySeen::Complete);
+    let mut facts = read_request(&endpoint, call.body, BodySeen::Complete);
+    if endpoint.operation.counts_by_request() {
+        facts.input_llm_tokens = 0;
+    }
     let site =
         CallSite { host: call.host.as_bytes(), path: call.path.as_bytes(), model: facts.model.as_deref() };
     let Some((_, pool)) = find(config, &site) else {
@@ -48,7 +51,8 @@ pub fn price(config: &Config, call: &Call<'_>) -> String {
     let _ = writeln!(out, "Stream    {}", if facts.streams { "yes" } else { "no" });
     let _ = writeln!(out, "Input     about {} tokens", facts.input_llm_tokens);
     let output = facts.declared_output.unwrap_or(pool.default_output_llm_tokens);
-    if facts.generates_output {
+    let output = if facts.readable { output } else { 0 };
+    if facts.generates_output && facts.readable {
         let source = match facts.declared_output {
             Some(_) => "declared by the call",
             None => "default_output_tokens",

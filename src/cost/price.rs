@@ -42,8 +42,9 @@ fn weighted(parts: &[(u64, u32)]) -> u64 {
 pub fn reserve(pool: &Pool, facts: &RequestFacts, output: u64) -> Result<Cost, ExceedsLimit> {
     let weights = weights(pool);
     let input = weighted(&[(facts.input_llm_tokens, weights.input_milli)]);
-    let output = if facts.generates_output { output } else { 0 };
     let limits = &pool.limits;
+    let output = if facts.generates_output { output } else { 0 };
+    let output = limits.output.map_or(output, |limit| output.min(limit));
     for (resource, limit) in
         [(Resource::LlmTokens, limits.llm_tokens), (Resource::InputLlmTokens, limits.input)]
     {
@@ -57,7 +58,7 @@ pub fn reserve(pool: &Pool, facts: &RequestFacts, output: u64) -> Result<Cost, E
         requests: 1,
         llm_tokens: fit(both, limits.llm_tokens),
         input: fit(input, limits.input),
-        output: fit(output, limits.output),
+        output,
         concurrency: 1,
     })
 }

@@ -78,7 +78,7 @@ impl Call {
         }
         self.step(Session::end);
         self.worker.hurry_if_owing();
-        if before == Phase::Forwarded {
+        if matches!(before, Phase::Forwarded | Phase::Parked { .. }) {
             self.write_log_field();
         }
     }
@@ -237,8 +237,9 @@ impl HttpContext for Call {
             // With `allow_on_headers_stop_iteration` this holds the headers while the body is delivered.
             return Action::Pause;
         }
-        if self.worker.plan.config.force_identity_encoding {
-            // The headers leave now, so this cannot wait for the decision.
+        let sure = self.session.try_borrow().is_ok_and(|session| session.is_surely_metered());
+        if sure && self.worker.plan.config.force_identity_encoding {
+            // The headers leave now, so this cannot wait for the decision, and what no pool takes is left as it is.
             host::set_header(Map::Request, "accept-encoding", "identity");
         }
         Action::Continue

@@ -8,8 +8,11 @@ use crate::cost::price;
 use crate::cost::reserve::Observation;
 use crate::cost::usage::{self, Report, Usage};
 use crate::gate::Settlement;
-use crate::observe::{Anomaly, LlmTokenKind};
+use crate::observe::{Anomaly, Decided, LlmTokenKind};
 use crate::units::Cost;
+
+/// Reason in the access log of a call whose caller left while it was parked.
+const LEFT: &str = "caller_left";
 
 /// What a call used, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +27,10 @@ impl Session {
     pub fn end(&mut self, env: &mut Env<'_>) {
         match self.phase {
             Phase::Forwarded => self.settle(env),
-            Phase::Parked { .. } => {
+            Phase::Parked { since, .. } => {
+                // For the access log alone: what is counted is what became of calls.
+                (self.decided, self.reason) = (Some(Decided::Parked), Some(LEFT));
+                (self.wait, self.used_llm_tokens) = (env.now.since(since), Some(0));
                 if let (Some(booking), Some(pool)) = (self.take_booking(), self.pool()) {
                     env.gate.cancel(env.store, pool, booking, env.now, env.recorder);
                 }
@@ -171,7 +177,7 @@ impl Session {
                 model: priced.model_hash,
                 tenant: priced.ask.flow.tenant.0,
                 output: priced.facts.generates_output.then_some(output),
-                input: Some((priced.estimated_input, input)),
+                input: (priced.estimated_input > 0).then_some((priced.estimated_input, input)),
             };
             env.suggestions.record(priced.pool, call);
         }

@@ -53,6 +53,11 @@ impl Session {
         Self::new(Rc::clone(plan), Phase::Undecided, Some(head))
     }
 
+    /// True when some pool takes the call whatever model its body names.
+    pub fn is_surely_metered(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| pool::pick(&self.plan.config, &head.candidates, None).is_some())
+    }
+
     /// True when the whole body may be held back and read. A body whose length is unknown or above the limit is
     /// decided at its first bytes: holding more than the host's buffer takes makes the host answer 413 itself.
     pub fn may_hold_body(&self) -> bool {

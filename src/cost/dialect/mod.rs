@@ -49,9 +49,9 @@ pub enum Operation {
     Responses,
     /// Vectors; no output is generated.
     Embeddings,
-    /// Pictures; counted as requests with their prompt.
+    /// Pictures; counted as requests.
     Images,
-    /// Speech or transcription; counted as requests with their prompt.
+    /// Speech or transcription; counted as requests.
     Audio,
     /// Bedrock's `invoke`: the body is the model vendor's own.
     Invoke,
@@ -61,6 +61,11 @@ impl Operation {
     /// The answer is text whose LLM tokens count as output.
     pub const fn generates_output(self) -> bool {
         matches!(self, Self::Chat | Self::Completions | Self::Responses | Self::Invoke)
+    }
+
+    /// A call reserves a request and no LLM tokens: what pictures and sound take shows in the usage, if at all.
+    pub const fn counts_by_request(self) -> bool {
+        matches!(self, Self::Images | Self::Audio)
     }
 }
 

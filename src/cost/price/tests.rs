@@ -53,7 +53,7 @@ fn only_the_output_reserve_is_clamped() {
     assert_eq!(reserve(&pool(total(100), None), &facts(100), 7), Ok(cost(100, 100, 7)));
     assert_eq!(reserve(&pool(total(100), None), &facts(10), u64::MAX), Ok(cost(100, 10, u64::MAX)));
     let limits = Limits { output: Some(20), ..Limits::default() };
-    assert_eq!(reserve(&pool(limits, None), &facts(10), 30), Ok(cost(40, 10, 20)));
+    assert_eq!(reserve(&pool(limits, None), &facts(10), 30), Ok(cost(30, 10, 20)));
 }
 
 #[test]

@@ -77,6 +77,9 @@ impl Session {
         };
         let by_path = head.endpoint.clone().unwrap_or_else(|| unknown_endpoint(Dialect::OpenAi));
         let mut facts = request::read_request(&by_path, body, body_seen);
+        if by_path.operation.counts_by_request() {
+            facts.input_llm_tokens = 0;
+        }
         let model = facts.model.clone().or_else(|| by_path.path_model.clone());
         let Some((index, pool)) = pool::pick(&plan.config, &head.candidates, model.as_deref()) else {
             env.recorder.unmatched();
@@ -298,7 +301,7 @@ fn output_reserve(
     facts: &RequestFacts,
     env: &mut Env<'_>,
 ) -> u64 {
-    if !facts.generates_output {
+    if !facts.generates_output || !facts.readable {
         return 0;
     }
     let default = pool.default_output_llm_tokens.saturating_mul(facts.answers);

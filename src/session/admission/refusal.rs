@@ -93,6 +93,7 @@ impl Session {
         if self.plan.config.mode == Mode::Shadow {
             return self.forward(Decided::ShadowDenied, env);
         }
+        self.reserved = exceeds.need;
         self.standings = env.gate.standings(env.store, pool, env.now);
         self.decide_as(Decided::TooLarge, env);
         self.phase = Phase::Answered;
