@@ -29,6 +29,8 @@ const PATIENCE: Span = Span::from_secs(1);
 const MOST_DOUBT: u8 = 15;
 /// Decisions in time after which a missed one is a single one again.
 const CALM: u8 = 8;
+/// Time between two warnings that the store never answered.
+const WARNINGS: Span = Span::from_secs(60);
 /// Time between two heartbeats of a worker whose store is well. An Envoy is forgotten after three of them.
 const BEATS: Span = Span::from_millis(2_750);
 
@@ -135,7 +137,7 @@ impl Fleet {
 
     /// True once a minute while the store never answered: of other Envoys nothing is known, so this one uses the whole limits.
     pub fn should_warn(&mut self, now: Timestamp) -> bool {
-        let due = self.warned == Timestamp::EPOCH || now.since(self.warned) >= STALE;
+        let due = self.warned == Timestamp::EPOCH || now.since(self.warned) >= WARNINGS;
         let warns = self.heard == Timestamp::EPOCH && due;
         if warns {
             self.warned = now;
