@@ -1128,6 +1128,7 @@ local function admit(o)
     wait = wait_given(L, C, need, wait)
     wait = wait_given(L, C, need, wait)
   end
+  if SLOTCAP > 0 and short ~= 'e' and div(wait * 7, 8) <= o[12] then wait = min(wait, o[12]) end
   wait = ceil(min(max(wait, 20000), 86400e6), 1000) * 1000
   local told = told_of(wait, o)
   local back, later, bits = ceil(S[2] + told, 1000), min(4294967295, ceil(ceil(less(wait, told), 1000), 500)), 1

@@ -66,6 +66,9 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
         let sooner = wait.saturating_mul(3) / 10;
         wait = if sooner <= ask.max_park.as_micros() { sooner } else { wait };
     }
+    if pricing.counts_slots() && reason != WaitReason::Exhausted {
+        wait = held_to_the_end(wait, ask.max_park.as_micros());
+    }
     let wait = wait.clamp(LEAST_WAIT, LONGEST_WAIT);
     let wait = Span::from_millis(Span::from_micros(wait).as_millis_ceil());
     let told = told(ledger, wait, ask);
@@ -73,6 +76,13 @@ pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) ->
     let call = Call { print, amounts, twin, broken, ..at_turn(ledger.last, wait, told) };
     book(ledger, &weights, flow, place, call);
     Decision::Wait(Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told }, reason)
+}
+
+/// The margin in a promised time is for who has to travel for the slot. A call that would be held here without it is
+/// held as long as it may be, in microseconds.
+fn held_to_the_end(wait: u64, max_park: u64) -> u64 {
+    let without_margin = wait.saturating_mul(7) / 8;
+    if without_margin <= max_park { wait.min(max_park) } else { wait }
 }
 
 /// Takes the cost of `ask` whether it is there or not: a call that left without a decision (failed open, shadow mode),

@@ -67,6 +67,10 @@ class Fleet:
         time.sleep(0.3)
         return self.some(12) == [200] * 12 and self.count("fleet_alone") == before
 
+    def let_leases_end(self):
+        """None is asked for after two seconds without calls, and none lasts longer than a quarter."""
+        time.sleep(2.5)
+
     def anomalies(self, reason):
         """How often the Envoys counted this cause since the test began."""
         return self.count(reason) - self._before.get(reason, 0)

@@ -99,6 +99,7 @@ def test_a_replica_that_is_cut_off_goes_on_with_its_part_and_disturbs_no_other(f
 
 def test_a_store_without_memory_is_counted_and_blocks_nobody(fleet):
     assert fleet.one() == 200
+    fleet.let_leases_end()
     fleet.store.command("CONFIG", "SET", "maxmemory", "1")
     assert fleet.some(6) == [200] * 6
     assert fleet.anomalies("fleet_refused") >= 1
