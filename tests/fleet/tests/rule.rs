@@ -437,7 +437,7 @@ fn the_script_keeps_a_crowd_as_the_gate_does() {
                 });
                 let read = read.unwrap_or_default();
                 assert!(
-                    same(&read, &wanted),
+                    read == wanted,
                     "\n{read}\n{wanted}\nseed {seed}, {batch}/{index}: {:?}\n{got}",
                     commands[index]
                 );
