@@ -109,6 +109,13 @@ fn values_in_messages_are_cut_and_without_secrets() {
 }
 
 #[test]
+fn limits_beyond_what_is_counted_exactly_are_held_to_it() {
+    let text = r#"{"pools": [{"name": "p", "limits": {"requests_per_minute": 1000000000000, "tokens_per_minute": 4000000000}}]}"#;
+    let limits = parse(text.as_bytes()).unwrap().pools[0].limits;
+    assert_eq!((limits.requests, limits.llm_tokens), (Some(4_000_000_000), Some(4_000_000_000)));
+}
+
+#[test]
 fn hosts_that_can_match_are_accepted() {
     for host in [
         "*",

@@ -149,7 +149,7 @@ fn read_limits(reader: &mut Reader, pool: &Object<'_>) -> Limits {
             Resource::OutputLlmTokens => ("output_tokens_per_minute", range::PER_MINUTE),
             Resource::Concurrency => ("concurrent_requests", range::CONCURRENT),
         };
-        reader.whole(&limits, key, &allowed)
+        reader.whole(&limits, key, &allowed).map(|limit| limit.min(range::LARGEST_HELD))
     })
 }
 

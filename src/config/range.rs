@@ -8,9 +8,11 @@ pub const WEIGHT: RangeInclusive<u64> = 1..=1_000;
 /// Weight of whoever has none.
 pub const DEFAULT_WEIGHT: u32 = 1;
 
-/// Per-minute limits. The upper end is what a ledger counts exactly, 32 bits of it in half a second; more of anything than
-/// 66 million a second is a slip.
-pub const PER_MINUTE: RangeInclusive<u64> = 1..=4_000_000_000;
+/// Per-minute limits. The upper end finds slips.
+pub const PER_MINUTE: RangeInclusive<u64> = 1..=1_000_000_000_000;
+/// Largest limit that a ledger counts exactly, 32 bits of it in half a second: 66 million a second. Who writes more wants
+/// no limit, and is held to this.
+pub const LARGEST_HELD: u64 = 4_000_000_000;
 /// Calls in flight at once.
 pub const CONCURRENT: RangeInclusive<u64> = 1..=1_000_000;
 
