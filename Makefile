@@ -18,6 +18,7 @@ BINDGEN := target/wasm-runner/debug/wasm-runner
 TEST_LINTS := $(foreach lint,arithmetic_side_effects indexing_slicing string_slice unwrap_used expect_used panic \
   unreachable disallowed_methods,-A clippy::$(lint))
 WASM_OPT := tools/wasm-opt/node_modules/binaryen/bin/wasm-opt
+EXPORTS := tools/wasm-opt/exports.mjs
 # What the compiler's target has switched on, and nothing else: Envoy's V8 knows all of it.
 WASM_FEATURES := $(addprefix --enable-,simd bulk-memory sign-ext nontrapping-float-to-int mutable-globals multivalue \
   reference-types)
@@ -115,18 +116,19 @@ toolchain:
 # Panic messages name source files; without their folders the module is the same wherever it is built.
 REMAP = --config 'target.wasm32-wasip1.rustflags=["--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/crates"]'
 
-$(WASM): $(SOURCES) tools/wasm-opt/package-lock.json | toolchain $(WASM_OPT)
+$(WASM): $(SOURCES) tools/wasm-opt/package-lock.json $(EXPORTS) | toolchain $(WASM_OPT)
 	cargo build --locked $(REMAP) --profile wasm --target wasm32-wasip1 --lib
-	node $(WASM_OPT) -O3 $(WASM_FEATURES) $(WASM_RAW) -o $@
+	node $(EXPORTS) $(WASM_RAW) $(WASM_RAW:.wasm=.exports.wasm)
+	node $(WASM_OPT) -O3 $(WASM_FEATURES) $(WASM_RAW:.wasm=.exports.wasm) -o $@
 
 $(WASM_OPT): tools/wasm-opt/package-lock.json
 	tools/setup.sh node
 	cd tools/wasm-opt && npm ci --ignore-scripts --no-audit --no-fund --silent
 	touch $@
 
-$(TRAP): $(SOURCES) | toolchain
+$(TRAP): $(SOURCES) $(EXPORTS) | toolchain $(WASM_OPT)
 	cargo build --locked --profile wasm --target wasm32-wasip1 --lib --features trap-test --target-dir target/trap
-	cp target/trap/wasm32-wasip1/wasm/envoy_backpressure.wasm $@
+	node $(EXPORTS) target/trap/wasm32-wasip1/wasm/envoy_backpressure.wasm $@
 
 $(NOOP): $(wildcard benches/noop/src/*.rs) benches/noop/Cargo.toml | toolchain
 	cargo build --locked --release --target wasm32-wasip1 --manifest-path benches/noop/Cargo.toml --target-dir target/noop

@@ -7,12 +7,13 @@ use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
 use super::host::{self, Buffer, Map};
+use super::pause;
 use super::root::FAST_TICK_MILLIS;
 use super::worker::{self, Worker};
 use crate::cost::usage::published;
 use crate::observe::Anomaly;
 use crate::reply;
-use crate::session::admission::{Forward, Seen};
+use crate::session::admission::{BEGINNING_BYTES, Forward, Seen};
 use crate::session::head::{Headers, first};
 use crate::session::{Env, Phase, Session, Verdict};
 use crate::units::Timestamp;
@@ -23,12 +24,14 @@ pub(super) struct Call {
     context: u32,
     worker: Rc<Worker>,
     session: Rc<RefCell<Session>>,
+    /// Body bytes that came before the present callback and that the host does not show again.
+    held: Vec<u8>,
 }
 
 impl Call {
     pub(super) fn new(context: u32, worker: Rc<Worker>) -> Self {
         let session = Rc::new(RefCell::new(Session::passed(Rc::clone(&worker.plan))));
-        Self { context, worker, session }
+        Self { context, worker, session, held: Vec::new() }
     }
 
     fn step<T>(&self, step: impl FnOnce(&mut Session, &mut Env<'_>) -> T) -> Option<T> {
@@ -61,8 +64,24 @@ impl Call {
     }
 
     fn body_in_hand(&self, size: usize) -> Vec<u8> {
-        let limit = self.worker.plan.config.body_limit_bytes;
+        let limit = self.worker.plan.config.body_limit_bytes.saturating_sub(self.held.len());
         host::buffer(Buffer::RequestBody, 0, size.min(limit)).unwrap_or_default()
+    }
+
+    /// Decides with what was held and the `size` bytes that just came.
+    fn decide_on(&mut self, size: usize, seen: Seen) -> Action {
+        let arrived = self.held.len().saturating_add(size);
+        let new = self.body_in_hand(size);
+        let action = if self.held.is_empty() {
+            self.decide(&new, arrived, seen)
+        } else {
+            let mut body = core::mem::take(&mut self.held);
+            body.extend_from_slice(&new);
+            self.decide(&body, arrived, if seen == Seen::Whole { Seen::Pieces } else { seen })
+        };
+        // A body that will be replaced has to stay in the buffer that the host lets a filter change.
+        let replaced = self.session.try_borrow().is_ok_and(|session| session.replaces_body());
+        if action == Action::Pause && !replaced { pause::gently() } else { action }
     }
 
     fn end(&self) {
@@ -247,15 +266,20 @@ impl HttpContext for Call {
 
     fn on_http_request_body(&mut self, size: usize, end_of_stream: bool) -> Action {
         match self.phase() {
-            Phase::Undecided if end_of_stream => self.decide(&self.body_in_hand(size), size, Seen::Whole),
+            Phase::Undecided if end_of_stream => self.decide_on(size, Seen::Whole),
             Phase::Undecided => {
                 let hold = self.session.try_borrow().is_ok_and(|session| session.may_hold_body());
                 if hold && size <= self.worker.plan.config.body_limit_bytes {
                     return Action::Pause;
                 }
-                self.decide(&self.body_in_hand(size), size, Seen::Beginning)
+                let most = self.worker.plan.config.body_limit_bytes.min(BEGINNING_BYTES);
+                if pause::is_gentle() && self.held.len().saturating_add(size) < most {
+                    self.held.extend_from_slice(&self.body_in_hand(size));
+                    return pause::gently();
+                }
+                self.decide_on(size, Seen::Beginning)
             }
-            Phase::Parked { .. } | Phase::Asking { .. } | Phase::Answered => Action::Pause,
+            Phase::Parked { .. } | Phase::Asking { .. } | Phase::Answered => pause::gently(),
             Phase::Forwarded => {
                 if let Ok(mut session) = self.session.try_borrow_mut() {
                     session.body_passed(u64::try_from(size).unwrap_or(u64::MAX));
@@ -271,7 +295,10 @@ impl HttpContext for Call {
 
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
         match self.phase() {
-            Phase::Undecided => self.decide(&self.body_in_hand(usize::MAX), 0, Seen::Whole),
+            Phase::Undecided if self.held.is_empty() => {
+                self.decide(&self.body_in_hand(usize::MAX), 0, Seen::Whole)
+            }
+            Phase::Undecided => self.decide_on(0, Seen::Whole),
             Phase::Parked { .. } | Phase::Asking { .. } | Phase::Answered => Action::Pause,
             Phase::Forwarded => {
                 self.step(Session::charge_excess);

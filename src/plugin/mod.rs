@@ -1,6 +1,6 @@
 //! The only place that knows the proxy-wasm ABI: callbacks in, host calls out.
 //!
-//! `root` is one configuration in one worker, `http` one call, `parking` the calls held back, `host` the raw host
+//! `root` is one configuration in one worker, `http` one call, `parking` the calls held back, `pause` how bodies are, `host` the raw host
 //! calls, `fleet` callouts to the store of a fleet, `shared` the store and the counters.
 #![allow(clippy::disallowed_methods)]
 
@@ -9,6 +9,7 @@ mod host;
 mod http;
 mod meters;
 mod parking;
+mod pause;
 mod root;
 mod shared;
 mod status;

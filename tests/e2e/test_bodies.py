@@ -146,3 +146,54 @@ def test_expect_100_continue(gate, provider, hold_headers):
                 raw.send(body)
                 raw.until(b"\r\n\r\n", 2)
             assert status in raw.received.replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"").split(b"\r\n", 1)[0]
+
+
+def in_pieces(envoy, body, cuts, pause=0.1):
+    """Sends a chunked call cut at these places, waiting between the pieces; gives status and headers."""
+    with Raw(envoy) as raw:
+        raw.send(head(transfer_encoding="chunked", connection="close"))
+        for begin, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
+            time.sleep(pause)
+            raw.send(b"%x\r\n%s\r\n" % (end - begin, body[begin:end]))
+        raw.send(b"0\r\n\r\n")
+        answer = raw.until(b"\r\n\r\n").split(b"\r\n\r\n", 1)[0].decode().lower().split("\r\n")
+    return int(answer[0].split()[1]), dict(line.split(": ", 1) for line in answer[1:])
+
+
+@pytest.mark.parametrize("hold_headers", [True, False], ids=["held", "released"])
+def test_a_small_body_in_pieces_is_decided_as_a_whole(gate, provider, hold_headers):
+    pool = config({"requests_per_minute": 2, "tokens_per_minute": FREE}, match={"models": ["late"]})
+    envoy = gate({**pool, "hold_headers": hold_headers})
+    body = json.dumps({"messages": [{"role": "user", "content": "tie a knot " * 200}], "max_tokens": 7, "model": "late"}).encode()
+    sent = [in_pieces(envoy, body, cuts)[0] for cuts in ([1], [700, 1500], [2000], [len(body) - 1])]
+    # The model stands at the end, and is seen all the same.
+    assert sent == [200, 200, 429, 429]
+    assert envoy.metric("requests", decision="admitted") == 2
+    assert {entry["body_sha256"] for entry in provider.stats()["recent"]} == {hashlib.sha256(body).hexdigest()}
+    whole = gate({**config({"tokens_per_minute": FREE}), "hold_headers": hold_headers})
+    assert call(whole.port, body).status == 200
+    alike = gate({**config({"tokens_per_minute": FREE}), "hold_headers": hold_headers})
+    assert in_pieces(alike, body, [1, 900])[0] == 200
+    assert alike.metric("tokens", kind="reserved") == whole.metric("tokens", kind="reserved")
+
+
+@pytest.mark.parametrize("size", [500, 60_000, 400_000], ids=["small", "unknown", "long"])
+def test_a_caller_is_known_again_however_the_network_cuts_its_body(gate, provider, size):
+    envoy = gate(config({"requests_per_minute": 60}, burst_seconds=1, strict_window=False, max_wait_ms=0))
+    body, other = big_body(size, 1), big_body(size, 2)
+    # A newcomer of the same flow takes what there is, so the two come back to a pool that owes the first.
+    assert in_pieces(envoy, other, [100])[0] == 200
+    status, headers = in_pieces(envoy, body, [100])
+    assert status == 429
+    booked = time.monotonic() + int(headers["retry-after-ms"]) / 1000
+    assert in_pieces(envoy, big_body(size, 3), [100], pause=0)[0] == 429
+    time.sleep(max(0, booked - time.monotonic()))
+    assert in_pieces(envoy, body, [60, 300], pause=0.02)[0] == 200
+
+
+def test_a_small_body_in_pieces_can_be_parked(gate, provider):
+    envoy = gate(config({"requests_per_minute": 60}, burst_seconds=1, strict_window=False, max_wait_ms=3000))
+    body = json.dumps(chat()).encode()
+    assert [in_pieces(envoy, body, [10, 30], pause=0.01)[0] for _ in range(3)] == [200] * 3
+    assert envoy.metric("requests", decision="parked") >= 1
+    assert {entry["body_sha256"] for entry in provider.stats()["recent"]} == {hashlib.sha256(body).hexdigest()}

@@ -23,6 +23,10 @@ pub mod shadow;
 
 /// Body bytes that tell two calls of one flow apart; more would cost time and tell nothing new.
 const FINGERPRINT_BYTES: usize = 16 * 1_024;
+/// Bytes of a long body, or of one whose length is unknown, that are waited for before it is decided: what is known
+/// of the call then does not depend on how the network cut it. Well below the host's buffer (1 MiB, in some gateways
+/// 32 KiB), which stops reading when it is full.
+pub const BEGINNING_BYTES: usize = FINGERPRINT_BYTES;
 
 /// Keeps fingerprints apart from other uses of the hash.
 const BODY_SEED: u64 = 0x6270_2e62_6f64_7900;
@@ -57,8 +61,16 @@ pub struct Forward {
 pub enum Seen {
     /// All of it.
     Whole,
+    /// All of it, in pieces: what came first can no longer be changed.
+    Pieces,
     /// Its beginning; more will pass later.
     Beginning,
+}
+
+impl Seen {
+    const fn is_all(self) -> bool {
+        matches!(self, Self::Whole | Self::Pieces)
+    }
 }
 
 impl Session {
@@ -71,8 +83,8 @@ impl Session {
         };
         let arrived = arrived.max(body.len());
         let body_seen = match seen {
-            Seen::Whole if body.len() == arrived => BodySeen::Complete,
-            Seen::Whole => BodySeen::Prefix { declared_len: u64::try_from(arrived).ok() },
+            Seen::Whole | Seen::Pieces if body.len() == arrived => BodySeen::Complete,
+            Seen::Whole | Seen::Pieces => BodySeen::Prefix { declared_len: u64::try_from(arrived).ok() },
             Seen::Beginning => BodySeen::Prefix { declared_len: head.content_length },
         };
         let by_path = head.endpoint.clone().unwrap_or_else(|| unknown_endpoint(Dialect::OpenAi));
@@ -88,11 +100,11 @@ impl Session {
         };
         self.body_seen = u64::try_from(arrived).unwrap_or(u64::MAX);
         self.body_assumed = match seen {
-            Seen::Whole => self.body_seen,
+            Seen::Whole | Seen::Pieces => self.body_seen,
             Seen::Beginning => head.content_length.unwrap_or(self.body_seen).max(self.body_seen),
         };
         if !facts.readable {
-            env.recorder.anomaly(if seen == Seen::Whole {
+            env.recorder.anomaly(if seen.is_all() {
                 Anomaly::BodyUnreadable
             } else {
                 Anomaly::BodyTruncated
@@ -105,17 +117,25 @@ impl Session {
         facts.input_llm_tokens = env.suggestions.corrected_input(index, model_hash, facts.input_llm_tokens);
         let output = output_reserve(pool, index, model_hash, head, &facts, env);
         let flow = pool.flow(&head.identity);
-        let fingerprint = fingerprint(head, body, self.body_assumed);
+        let fingerprint = match seen {
+            Seen::Whole | Seen::Pieces => fingerprint(head, body, self.body_seen),
+            // By what a second try is sure to show too.
+            Seen::Beginning => {
+                let beginning = body.get(..BEGINNING_BYTES).unwrap_or(body);
+                fingerprint(head, beginning, head.content_length.unwrap_or(0))
+            }
+        };
         let (cost, too_large) = match price::reserve(pool, &facts, output) {
             Ok(cost) => (cost, None),
             Err(exceeds) => (Cost::default(), Some(exceeds)),
         };
         self.reserved = cost.llm_tokens;
-        let max_park = if seen == Seen::Whole { pool.max_wait(flow.class) } else { Span::ZERO };
+        let max_park = if seen.is_all() { pool.max_wait(flow.class) } else { Span::ZERO };
         let ask =
             Ask { flow, cost, fingerprint, max_told: plan.config.max_retry_after, max_park, parked: false };
         let inject = pool.inject_stream_usage
             && endpoint.takes_stream_options()
+            && seen == Seen::Whole
             && body_seen == BodySeen::Complete
             && !head.encoded
             && plan.config.hold_headers;
@@ -133,7 +153,12 @@ impl Session {
         if let Some(exceeds) = too_large {
             return self.too_large(&exceeds, env);
         }
-        self.ask_gate(seen == Seen::Whole, env)
+        self.ask_gate(seen.is_all(), env)
+    }
+
+    /// True when the call's body goes on in another form, once it may.
+    pub const fn replaces_body(&self) -> bool {
+        self.replacement.is_some()
     }
 
     /// Asks again for a parked call.

@@ -6,6 +6,7 @@ use crate::vm::Vm;
 use crate::wire::Headers;
 
 const CONTINUE: u32 = 0;
+const STOP_AND_WATERMARK: u32 = 2;
 
 impl Vm {
     /// Opens a call and delivers its request headers.
@@ -134,8 +135,9 @@ impl Vm {
             return;
         }
         half.stop = Stop::Single;
-        half.buffering = true;
-        if half.buffer.len() > limit {
+        // Paused by watermark the host stops reading when its buffer is full, and shows only what is new.
+        half.buffering = action != Some(STOP_AND_WATERMARK);
+        if half.buffering && half.buffer.len() > limit {
             self.over_limit(id, direction);
         }
     }
