@@ -98,14 +98,15 @@ impl Meter {
         for (held, bytes) in self.ring.iter_mut().zip(ring) {
             *held = u32::from_le_bytes(*bytes);
         }
-        (self.filled, self.used) = (filled, used);
+        // A damaged value may name slots and hold nothing.
+        (self.filled, self.used) = (if used > 0 { filled } else { 0 }, used);
     }
 
     /// Restores the slot at place `position` of the ring of a new meter.
     pub(crate) fn restore(&mut self, position: u32, amount: u32) {
         if let Some(held) = usize::try_from(position).ok().and_then(|place| self.ring.get_mut(place)) {
             *held = amount;
-            self.filled |= 1 << (position & 127);
+            self.filled |= u128::from(amount > 0) << (position & 127);
             self.used = self.used.saturating_add(amount.into());
         }
     }
