@@ -109,6 +109,29 @@ fn values_in_messages_are_cut_and_without_secrets() {
 }
 
 #[test]
+fn no_message_is_longer_than_a_log_line_whatever_is_written() {
+    let long = "\u{e9}\u{1}".repeat(3_000).replace('\u{1}', "\\u0001");
+    for text in [
+        with_root(&format!(r#""{long}": 1"#)),
+        with_root(&format!(r#""mode": "{long}""#)),
+        with_root(&format!(r#""status_path": "{long}""#)),
+        with_root(&format!(r#""classes": {{"{long}": {{"weight": 1}}}}"#)),
+        with_root(&format!(r#""tenants": {{"t": {{"class": "{long}"}}}}"#)),
+        with_pool(&format!(r#""limits": {{"{long}": 1}}"#)),
+        with_pool(&format!(r#""match": {{"hosts": ["{long}"]}}"#)),
+        with_pool(&format!(r#""tenants": {{"{long}": {{"weight": 1}}}}"#)),
+    ] {
+        for error in parse_all(text.as_bytes()).unwrap_err() {
+            assert!(
+                error.pointer.len() <= 1_024 && error.reason.len() <= 1_024,
+                "{} bytes",
+                error.to_string().len()
+            );
+        }
+    }
+}
+
+#[test]
 fn limits_beyond_what_is_counted_exactly_are_held_to_it() {
     let text = r#"{"pools": [{"name": "p", "limits": {"requests_per_minute": 1000000000000, "tokens_per_minute": 4000000000}}]}"#;
     let limits = parse(text.as_bytes()).unwrap().pools[0].limits;

@@ -2,20 +2,32 @@
 
 use core::fmt;
 
+/// Most bytes of a pointer and of a reason: both can quote what an author wrote, and a message is one line of a log.
+const MOST_BYTES: usize = 1_024;
+
 /// A configuration that cannot mean what its author wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// JSON pointer (RFC 6901) of the place; empty for the whole.
+    /// JSON pointer (RFC 6901) of the place; empty for the whole. At most 1 024 bytes, longer ones end with `...`.
     pub pointer: String,
-    /// The reason and the value, e.g. `must be at least 1, got 0`.
+    /// The reason and the value, e.g. `must be at least 1, got 0`. At most 1 024 bytes, longer ones end with `...`.
     pub reason: String,
 }
 
 impl ConfigError {
     /// An error at `pointer`.
     pub fn new(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), reason: reason.into() }
+        Self { pointer: shortened(pointer.into()), reason: shortened(reason.into()) }
     }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MOST_BYTES {
+        let cut = (0..=MOST_BYTES.saturating_sub(3)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(cut);
+        text.push_str("...");
+    }
+    text
 }
 
 impl fmt::Display for ConfigError {
