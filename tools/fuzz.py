@@ -7,6 +7,7 @@ the crate has no unsafe code outside the host calls, which are not in the native
 be there, and the pinned compiler of the repository is enough. What is found goes to fuzz/artifacts/TARGET.
 """
 
+import base64
 import concurrent.futures
 import os
 import pathlib
@@ -69,6 +70,9 @@ def run(binaries, target, seconds):
         print(f"{target}: {runs[1]} inputs in {runs[2]} s, {coverage[-1] if coverage else '?'} edges, nothing found", flush=True)
         return True
     print(f"{target}: FAILED\n{done.stderr[-3000:]}", flush=True)
+    # The whole input, for where only the log is left of the machine.
+    for found in re.findall(r"Test unit written to (\S+)", done.stderr):
+        print(f"{target}: {found} in base64: {base64.b64encode(pathlib.Path(found).read_bytes()).decode()}", flush=True)
     return False
 
 
