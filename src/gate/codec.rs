@@ -169,9 +169,9 @@ fn decode_meter(reader: &mut Reader<'_>, meter: &mut Meter, last: u64) -> Option
     }
     let filled = u128::from_le_bytes(reader.array()?);
     if count == WHOLE {
-        let used = reader.u64()?;
+        reader.u64()?;
         let (cells, _) = reader.take(RING.saturating_mul(4))?.as_chunks::<4>();
-        meter.restore_all(cells.first_chunk()?, filled, used);
+        meter.restore_all(cells.first_chunk()?);
         return Some(());
     }
     for place in places(filled) {

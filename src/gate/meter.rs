@@ -93,13 +93,14 @@ impl Meter {
         (&self.ring, self.filled)
     }
 
-    /// Restores the whole ring of a new meter.
-    pub(crate) fn restore_all(&mut self, ring: &[[u8; 4]; RING], filled: u128, used: u64) {
-        for (held, bytes) in self.ring.iter_mut().zip(ring) {
+    /// Restores the whole ring of a new meter. What it holds together is counted anew: a damaged value may state anything.
+    pub(crate) fn restore_all(&mut self, ring: &[[u8; 4]; RING]) {
+        (self.filled, self.used) = (0, 0);
+        for (place, (held, bytes)) in self.ring.iter_mut().zip(ring).enumerate() {
             *held = u32::from_le_bytes(*bytes);
+            self.filled |= u128::from(*held > 0) << (place & 127);
+            self.used = self.used.saturating_add(u64::from(*held));
         }
-        // A damaged value may name slots and hold nothing.
-        (self.filled, self.used) = (if used > 0 { filled } else { 0 }, used);
     }
 
     /// Restores the slot at place `position` of the ring of a new meter.
