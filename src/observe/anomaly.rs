@@ -34,6 +34,7 @@ anomalies! {
     ClockMissing, "clock_missing", "the host gave no time; the call passed";
     BodyUnreadable, "body_unreadable", "the request body was not readable JSON; priced by its length";
     BodyTruncated, "body_truncated", "the beginning of a long request body was not readable JSON; priced by its length";
+    BodyHidden, "body_hidden", "the host shows no body while headers are held: set allow_on_headers_stop_iteration or hold_headers false; the headers went on and the call is decided at the end of its body";
     UsageMissing, "usage_missing", "the response stated no usable usage; settled from estimates";
     UsageUnreadable, "usage_unreadable", "the response was damaged or encoded in a way that cannot be read; settled from estimates";
     StreamError, "stream_error", "the upstream reported an error inside a response";

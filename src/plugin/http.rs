@@ -138,7 +138,7 @@ pub(super) fn carry_out(
     let by_hand = resume != Resume::Inline;
     match verdict {
         Verdict::Forward(forward) => {
-            prepare(&worker.plan.config, &forward);
+            prepare(&forward);
             write_log_field(session);
             worker.hurry_if_owing();
             if by_hand {
@@ -188,7 +188,7 @@ pub(super) fn carry_out(
             if let Ok(mut session) = session.try_borrow_mut()
                 && let Some(Verdict::Forward(forward)) = worker.step(now, |env| session.reply_failed(env))
             {
-                prepare(&worker.plan.config, &forward);
+                prepare(&forward);
             }
             write_log_field(session);
             if by_hand {
@@ -200,15 +200,25 @@ pub(super) fn carry_out(
 }
 
 /// Changes to the request before it goes on; only what the configuration asks for.
-fn prepare(config: &crate::config::Config, forward: &Forward) {
-    if forward.force_identity && config.hold_headers {
+fn prepare(forward: &Forward) {
+    if forward.force_identity {
         host::set_header(Map::Request, "accept-encoding", "identity");
     }
     if let Some(body) = &forward.body {
         // Envoy does not correct the length of a changed body.
-        if config.hold_headers && host::set_header(Map::Request, "content-length", &body.len().to_string()) {
+        if host::set_header(Map::Request, "content-length", &body.len().to_string()) {
             host::replace_buffer(Buffer::RequestBody, usize::MAX, body);
         }
+    }
+}
+
+/// Lets the headers of an undecided call go on before its body.
+pub(super) fn headers_leave(worker: &Worker, session: &RefCell<Session>) {
+    let Ok(mut session) = session.try_borrow_mut() else { return };
+    session.note_headers_left();
+    if session.is_surely_metered() && worker.plan.config.force_identity_encoding {
+        // This cannot wait for the decision, and what no pool takes is left as it is.
+        host::set_header(Map::Request, "accept-encoding", "identity");
     }
 }
 
@@ -252,20 +262,21 @@ impl HttpContext for Call {
         if end_of_stream {
             return self.decide(&[], 0, Seen::Whole);
         }
-        if self.worker.plan.config.hold_headers {
+        if self.worker.plan.config.hold_headers && self.worker.watch.hold(self.context, &self.session) {
             // With `allow_on_headers_stop_iteration` this holds the headers while the body is delivered.
             return Action::Pause;
         }
-        let sure = self.session.try_borrow().is_ok_and(|session| session.is_surely_metered());
-        if sure && self.worker.plan.config.force_identity_encoding {
-            // The headers leave now, so this cannot wait for the decision, and what no pool takes is left as it is.
-            host::set_header(Map::Request, "accept-encoding", "identity");
-        }
+        headers_leave(&self.worker, &self.session);
         Action::Continue
     }
 
     fn on_http_request_body(&mut self, size: usize, end_of_stream: bool) -> Action {
-        match self.phase() {
+        let phase = self.phase();
+        if phase == Phase::Undecided && self.worker.plan.config.hold_headers && self.worker.watch.is_open() {
+            let resumed = self.session.try_borrow().is_ok_and(|session| session.headers_left());
+            self.worker.watch.learn(resumed, self.worker.now_or_last());
+        }
+        match phase {
             Phase::Undecided if end_of_stream => self.decide_on(size, Seen::Whole),
             Phase::Undecided => {
                 let hold = self.session.try_borrow().is_ok_and(|session| session.may_hold_body());

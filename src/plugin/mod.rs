@@ -1,7 +1,8 @@
 //! The only place that knows the proxy-wasm ABI: callbacks in, host calls out.
 //!
-//! `root` is one configuration in one worker, `http` one call, `parking` the calls held back, `pause` how bodies are, `host` the raw host
-//! calls, `fleet` callouts to the store of a fleet, `shared` the store and the counters.
+//! `root` is one configuration in one worker, `http` one call, `parking` the calls held back, `pause` how bodies are, `watch` whether the
+//! host shows bodies at all then, `host` the raw host calls, `fleet` callouts to the store of a fleet, `shared` the store and
+//! the counters.
 #![allow(clippy::disallowed_methods)]
 
 mod fleet;
@@ -13,6 +14,7 @@ mod pause;
 mod root;
 mod shared;
 mod status;
+mod watch;
 mod worker;
 
 use proxy_wasm::traits::RootContext;

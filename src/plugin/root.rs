@@ -12,6 +12,7 @@ use super::meters::Gauge;
 use super::worker::{self, Worker};
 use crate::config;
 use crate::hash::hash64;
+use crate::observe::Anomaly;
 use crate::observe::status::build::MOST_FLOWS;
 use crate::session::{Plan, Verdict};
 use crate::units::{Resource, Span, Timestamp};
@@ -82,6 +83,21 @@ impl Root {
             host::set_effective_context(worker.root);
         }
         true
+    }
+
+    /// Resumes calls whose body this host does not show while their headers are held; true when the slice was used up.
+    fn release_headers(worker: &Rc<Worker>, now: Timestamp) -> bool {
+        let overdue = worker.watch.overdue(now, SLICE);
+        let more = overdue.len() >= SLICE;
+        for (context, session) in overdue {
+            worker.step(now, |env| env.recorder.anomaly(Anomaly::BodyHidden));
+            if host::set_effective_context(context) {
+                super::http::headers_leave(worker, &session);
+                host::continue_request();
+                host::set_effective_context(worker.root);
+            }
+        }
+        more
     }
 
     fn slow_work(worker: &Rc<Worker>, now: Timestamp) {
@@ -160,7 +176,7 @@ impl RootContext for Root {
 
     fn on_tick(&mut self) {
         let (Some(worker), Some(now)) = (&self.worker, worker::now()) else { return };
-        let more = Self::release_held(worker, now);
+        let more = Self::release_held(worker, now) | Self::release_headers(worker, now);
         let owed = worker.step(now, |env| {
             env.gate.pay_owed(env.store, now);
             env.gate.owed().saturating_add(env.gate.posts())

@@ -8,6 +8,7 @@ use super::host;
 use super::meters::{Gauge, Meters};
 use super::parking::Parking;
 use super::shared::HostStore;
+use super::watch::Watch;
 use crate::gate::{Expected, SharedStore as _, Summary};
 use crate::hash::hash64;
 use crate::observe::mood::Mood;
@@ -27,6 +28,7 @@ pub(super) struct Worker {
     pub(super) plan: Rc<Plan>,
     pub(super) root: u32,
     pub(super) parking: RefCell<Parking>,
+    pub(super) watch: Watch,
     pub(super) callouts: Callouts,
     /// `authorization` for the fleet's store.
     pub(super) basic: Option<String>,
@@ -78,6 +80,7 @@ impl Worker {
         Self {
             root,
             parking: RefCell::new(Parking::new(plan.pools.len())),
+            watch: Watch::default(),
             callouts: Callouts::default(),
             basic: super::fleet::basic(&plan.config),
             tick_millis: Cell::new(0),

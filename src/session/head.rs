@@ -58,6 +58,16 @@ impl Session {
         self.head.as_ref().is_some_and(|head| pool::pick(&self.plan.config, &head.candidates, None).is_some())
     }
 
+    /// Takes note that the request headers went on before the decision.
+    pub const fn note_headers_left(&mut self) {
+        self.headers_left = true;
+    }
+
+    /// True when the request headers went on before the decision.
+    pub const fn headers_left(&self) -> bool {
+        self.headers_left
+    }
+
     /// True when the whole body may be held back and read. A body whose length is unknown or above the limit is
     /// decided at its first bytes: holding more than the host's buffer takes makes the host answer 413 itself.
     pub fn may_hold_body(&self) -> bool {

@@ -109,6 +109,8 @@ pub struct Session {
     plan: Rc<Plan>,
     phase: Phase,
     head: Option<Head>,
+    /// The request headers went on before the decision, and can no longer be changed.
+    headers_left: bool,
     labels: Labels,
     priced: Option<Priced>,
     claim: Claim,
@@ -151,6 +153,7 @@ impl Session {
             plan,
             phase,
             head,
+            headers_left: false,
             labels,
             priced: None,
             claim: Claim::None,

@@ -16,15 +16,17 @@ class Gate:
     """The filter on a listener of its own in a running Envoy, with pools of its own.
 
     `config`: a dictionary. `as_struct`: given as a Struct instead of text. `before`, `after`: other HTTP filters around
-    it. Further options as of `Listener`.
+    it. `shows_bodies`: the host's flag for held headers, where it is not what the configuration says. Further options as of
+    `Listener`.
     """
 
     _numbers = itertools.count(1)
 
-    def __init__(self, envoy, config, as_struct=False, module=None, before=(), after=(), **listener):
+    def __init__(self, envoy, config, as_struct=False, module=None, before=(), after=(), shows_bodies=None, **listener):
         self.envoy = envoy
         self.name = f"gate-{next(self._numbers)}"
         self.as_struct, self.module, self.before, self.after = as_struct, module, before, after
+        self.shows_bodies = shows_bodies
         self.access_log = envoy.process.directory / f"{self.name}.log"
         self.listener = Listener(self._filters(config), access_log=self.access_log, **listener)
         self.port = self.listener.port
@@ -50,6 +52,8 @@ class Gate:
             config = copy.deepcopy(config)
             for pool in config["pools"]:
                 pool["name"] = self.pool(pool["name"])
+        if self.shows_bodies is not None:
+            hold_headers = self.shows_bodies
         ours = wasm_filter(config, module=self.module, hold_headers=hold_headers, as_struct=self.as_struct)
         return [*self.before, ours, *self.after]
 

@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 from conftest import LONG
-from gatekit import FREE, Raw, config, head, send
+from gatekit import FREE, Raw, config, eventually, head, send
 from harness import call, parallel
 from harness.client import chat
 
@@ -70,6 +70,20 @@ def test_default_flags_never_hang_and_hold_the_cap(gate, provider):
     assert provider.stats()["callers"]["-/-"]["ok"] == 6
 
 
+def test_a_configuration_that_takes_the_flag_for_granted_never_hangs(gate, provider):
+    envoy = gate(config({"requests_per_minute": 6}, inject_stream_usage=True), shows_bodies=False)
+    body = json.dumps(chat(stream=True)).encode()
+    replies = parallel(30, lambda index: call(envoy.port, body, chunk=[None, 20][index % 2], timeout=15))
+    assert sorted(reply.status for reply in replies) == [200] * 6 + [429] * 24
+    passed = [reply for reply in replies if reply.status == 200]
+    assert all(arrived(reply, body) for reply in passed), "changed though its length had left"
+    assert envoy.metric("anomalies", reason="body_hidden") >= 1
+    envoy = gate(HUGE, shows_bodies=False)
+    body = big_body(1_200_000)
+    for chunk in (None, 16_000):
+        assert arrived(call(envoy.port, body, chunk=chunk, timeout=15), body)
+
+
 def test_a_slow_body_is_not_lost(gate, provider):
 
     for hold_headers in (True, False):
@@ -82,6 +96,19 @@ def test_a_slow_body_is_not_lost(gate, provider):
                 time.sleep(0.05)
             assert b" 200 " in raw.until(b"\r\n\r\n").split(b"\r\n", 1)[0]
         assert provider.stats()["recent"][-1]["body_sha256"] == hashlib.sha256(body).hexdigest()
+
+
+def test_a_first_body_that_comes_late_is_decided_and_later_ones_are_held_again(gate, provider):
+    envoy = gate(config({"requests_per_minute": 2}, inject_stream_usage=True))
+    body = json.dumps(chat(stream=True)).encode()
+    with Raw(envoy) as raw:
+        raw.send(head(content_length=len(body), connection="close"))
+        eventually(lambda: envoy.metric("anomalies", reason="body_hidden") == 1, what="headers to go on")
+        raw.send(body)
+        assert b" 200 " in raw.until(b"\r\n\r\n").split(b"\r\n", 1)[0]
+    assert provider.stats()["recent"][-1]["body_sha256"] == hashlib.sha256(body).hexdigest(), "changed behind its length"
+    assert not arrived(call(envoy.port, body), body), "nothing was put into a body that was held"
+    assert call(envoy.port, body).status == 429
 
 
 @pytest.mark.parametrize("hold_headers", [True, False], ids=["held", "released"])

@@ -138,7 +138,7 @@ impl Session {
             && seen == Seen::Whole
             && body_seen == BodySeen::Complete
             && !head.encoded
-            && plan.config.hold_headers;
+            && !self.headers_left;
         self.replacement = if inject { request::inject_stream_usage(body) } else { None };
         self.labels.pool = index;
         self.priced = Some(Priced {
@@ -263,7 +263,7 @@ impl Session {
         env.recorder.llm_tokens(self.labels(), LlmTokenKind::Reserved, self.reserved);
         self.phase = Phase::Forwarded;
         Verdict::Forward(Forward {
-            force_identity: self.plan.config.force_identity_encoding,
+            force_identity: self.plan.config.force_identity_encoding && !self.headers_left,
             body: self.replacement.take(),
         })
     }
