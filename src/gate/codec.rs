@@ -42,6 +42,10 @@ const WHOLE: u8 = u8::MAX;
 /// From so many slots on all of them are written.
 const MANY: u32 = 96;
 
+/// No clock of a host shows this moment (microseconds; its nanoseconds end 2^54 microseconds after the epoch), and sums of
+/// earlier ones and of spans stay exact.
+const NEVER: u64 = 1 << 60;
+
 /// Why bytes are not a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerError {
@@ -113,7 +117,7 @@ impl Ledger {
 
 fn decode_body(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Option<()> {
     let flags = reader.u16()?;
-    let last = reader.u64()?;
+    let last = reader.u64().filter(|last| *last < NEVER)?;
     ledger.reset(Timestamp::from_micros(last));
     ledger.shift = i64::from_le_bytes(reader.array()?);
     ledger.period = if flags & STRICT == 0 { MINUTE } else { STRETCHED };
