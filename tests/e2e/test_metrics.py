@@ -75,3 +75,21 @@ def test_credentials_are_never_shown(gate, provider):
     eventually(lambda: len(envoy.access_entries()) >= 3, what="the access log")
     seen = envoy.envoy.admin("/stats") + envoy.log() + envoy.access_log.read_text()
     assert "very-secret" not in seen
+
+
+def test_numbers_and_truth_values_of_attributes_name_tenants_and_classes(gate, provider):
+    def metadata(**value):
+        kind = "type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config"
+        return {"name": "who", "typed_config": {"@type": kind, "metadata": [{"metadata_namespace": "who", "value": value}]}}
+
+    def source(name):
+        return [{"property": ["metadata", "filter_metadata", "who", name]}]
+
+    rule = config({"requests_per_minute": 100}, top={
+        "identity": {"tenant": source("org"), "class": source("urgent")},
+        "classes": {"true": {"weight": 4}, "normal": {"weight": 1}},
+        "tenants": {"4711": {"weight": 3}},
+    })
+    envoy = gate(rule, before=[metadata(org=4711, urgent=True)])
+    assert send(envoy).status == 200
+    assert envoy.metric("requests", tenant="4711", **{"class": "true"}) == 1
