@@ -277,6 +277,36 @@ fn an_answer_that_was_lost_once_keeps_an_envoy_alone_for_a_round_trip_only() {
 }
 
 #[test]
+fn an_answer_lost_among_many_that_came_in_time_says_nothing_of_the_store() {
+    let mut worker = worker();
+    let mut answer_in_time = |worker: &mut Worker| {
+        let mut session = asks(worker).unwrap();
+        heard(worker, &mut session, lines("A,1792000000123456"));
+    };
+    (0..8).for_each(|_| answer_in_time(&mut worker));
+    let (mut lost, verdict) = worker.send(&chat(50));
+    let Verdict::Consult(first) = verdict else { panic!("{verdict:?}") };
+    worker.millis += 40;
+    answer_in_time(&mut worker);
+    worker.millis += 10;
+    let Verdict::Consult(again) = heard(&mut worker, &mut lost, None) else { panic!("decided alone") };
+    assert_eq!(marker_of(&again), marker_of(&first), "the store may have decided already");
+    assert_eq!(worker.counts.anomalies, [Anomaly::FleetUnreachable]);
+    let verdict = heard(&mut worker, &mut lost, lines("W,4200000,4200000,o"));
+    assert!(matches!(verdict, Verdict::Answer(_)), "{verdict:?}");
+    // Several soon after each other, or silence all around one, do.
+    let mut lost: Vec<Session> = (0..3).map(|_| asks(&mut worker).unwrap()).collect();
+    lost.iter_mut().for_each(|lost| drop(heard(&mut worker, lost, None)));
+    assert!(asks(&mut worker).is_none());
+    recover(&mut worker, 1);
+    (0..8).for_each(|_| answer_in_time(&mut worker));
+    let mut lost = asks(&mut worker).unwrap();
+    worker.millis += 50;
+    heard(&mut worker, &mut lost, None);
+    assert!(asks(&mut worker).is_none());
+}
+
+#[test]
 fn a_store_that_answers_about_the_timeout_is_posted_to_but_not_asked_again_and_again() {
     let mut worker = worker();
     let mut delayed = 0;

@@ -84,6 +84,11 @@ impl Session {
                 env.recorder.anomaly(Anomaly::FleetGarbled);
                 self.ask_here(true, env)
             }
+            Err(cause) if fleet.is_well() && !core::mem::replace(&mut self.asked_twice, true) => {
+                // The store answers others: asked again under its marker, it says what it decided.
+                env.recorder.anomaly(cause);
+                self.question(true, false, env).unwrap_or_else(|| self.ask_here(true, env))
+            }
             Err(cause) => {
                 // A refusal by this Envoy alone would be told a poor time and lose the place in the fleet's queue, so after
                 // a single missed answer the same is asked once more; who may pass is not held for that.

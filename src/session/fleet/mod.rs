@@ -29,6 +29,11 @@ const PATIENCE: Span = Span::from_secs(1);
 const MOST_DOUBT: u8 = 15;
 /// Decisions in time after which a missed one is a single one again.
 const CALM: u8 = 8;
+/// Strain up to which the next missed decision is one that was lost on its way, where others are answered: each missed one adds
+/// [`CALM`], each in time takes 1 away.
+const MOST_STRAIN: u8 = 2 * CALM;
+/// Strain of a store of which little is known.
+const UNKNOWN_STRAIN: u8 = 3 * CALM;
 /// Time between two warnings that the store never answered.
 const WARNINGS: Span = Span::from_secs(60);
 /// Time between two heartbeats of a worker whose store is well. An Envoy is forgotten after three of them.
@@ -73,6 +78,8 @@ pub struct Fleet {
     warned: Timestamp,
     /// Decisions in time since one was missed.
     calm: u8,
+    /// See [`MOST_STRAIN`].
+    strain: u8,
     envoys: u64,
 }
 
@@ -100,6 +107,7 @@ impl Fleet {
             heard: Timestamp::EPOCH,
             warned: Timestamp::EPOCH,
             calm: 0,
+            strain: UNKNOWN_STRAIN,
             envoys: 1,
         })
     }
@@ -166,7 +174,8 @@ impl Fleet {
     ///
     /// # Errors
     /// Why it is no answer; the store is then taken to be unwell until heartbeats are answered in time, the first of which
-    /// goes out at the next tick: a single answer that was lost costs next to nothing.
+    /// goes out at the next tick: a single answer that was lost costs next to nothing. One that was lost among many in time
+    /// says nothing of the store, which then stays well.
     pub fn hear(
         &mut self,
         pool: usize,
@@ -175,15 +184,27 @@ impl Fleet {
         now: Timestamp,
     ) -> Result<Vec<Answer>, Anomaly> {
         let heard = self.understand(pool, policy, reply, now);
+        let few = self.strain <= MOST_STRAIN;
         if heard.is_ok() {
-            self.calm = self.calm.saturating_add(1);
-        } else if self.well {
+            (self.calm, self.strain) = (self.calm.saturating_add(1), self.strain.saturating_sub(1));
+        } else {
+            self.strain = self.strain.saturating_add(CALM);
+        }
+        if heard.is_err() && self.well && few && self.answers_others(now) {
+            self.calm = 0;
+        } else if heard.is_err() && self.well {
             self.doubt = if self.calm < CALM { self.doubt.saturating_mul(2).saturating_add(1) } else { 1 };
             self.doubt = self.doubt.min(MOST_DOUBT);
             self.calm = 0;
             self.part(pool);
         }
         heard
+    }
+
+    /// True when what was asked after a question that is given up at `now` was answered meanwhile.
+    fn answers_others(&self, now: Timestamp) -> bool {
+        let half = self.timeout.as_micros().checked_div(2).unwrap_or(0);
+        now.since(self.heard).as_micros() < half
     }
 
     /// The store is not well any more; whether it still is not is asked at once.
@@ -193,6 +214,7 @@ impl Fleet {
             self.views.iter_mut().for_each(|view| view.parted = false);
         }
         self.wanted = self.doubt.max(1);
+        self.strain = UNKNOWN_STRAIN;
         if let Some(view) = self.views.get_mut(pool).filter(|_| was_reached) {
             view.beat_due = true;
         }

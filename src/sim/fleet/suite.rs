@@ -166,22 +166,18 @@ pub fn uneven(replicas: usize, strict: bool, routing: Routing, minutes: f64) -> 
 
 /// The saturated fleets of this size with all that the contract varies, and what each missed.
 pub fn saturated(replicas: usize, seed: u64, minutes: f64) -> Vec<(Scene, Vec<String>)> {
-    let (mut scenes, mut to_one) = (Vec::new(), Vec::new());
+    let mut scenes = Vec::new();
     for strict in [true, false] {
         for requests_bind in [false, true] {
             let fleet = FleetLoad::new(replicas, load(replicas, requests_bind, strict, minutes));
             scenes.push(Scene::play("any Envoy", fleet, seed));
         }
         let skewed = uneven(replicas, strict, Routing::Skewed(0.9), minutes);
-        to_one.push(Scene::play("90 % to one", skewed, seed));
+        scenes.push(Scene::play("90 % to one", skewed, seed));
         let pinned = uneven(replicas, strict, Routing::Pinned { class: 0, replica: 1 }, minutes);
-        to_one.push(Scene::play("a class to one", pinned, seed));
+        scenes.push(Scene::play("a class to one", pinned, seed));
     }
-    let bounds = Bounds::of(replicas);
-    let mut judgements = judged(scenes, bounds);
-    // Each lost answer leaves a worker alone for some 10 ms, in which a worker that has nearly all calls decides several.
-    judgements.extend(judged(to_one, Bounds { kept: 0.93, ..bounds }));
-    judgements
+    judged(scenes, Bounds::of(replicas))
 }
 
 /// What troubles leave of the figures ten seconds after they are over, and what each missed.
