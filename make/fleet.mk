@@ -18,6 +18,10 @@ test: test-fleet
 test-fleet-long: ## The same with a million operations, a longer load, the store dying under load and the waits of decisions
 	FLEET_LONG=1 $(MAKE) test-fleet FLEET_OPERATIONS=1000000
 
+.PHONY: bench-fleet
+bench-fleet: fleet-store ## Decisions a second of one Redis with 1 000 calls waiting
+	cargo bench --locked -p fleet-tests
+
 .PHONY: simulate-fleet
 simulate-fleet: ## Fleets of 3 to 1 000 Envoys in virtual time against the demanded figures
 	cargo run --locked --release --bin simulate -- fleet

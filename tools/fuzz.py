@@ -43,7 +43,7 @@ COVERAGE = ["inline-8bit-counters", "pc-table", "trace-compares"]
 
 def build():
     """Where the binaries are, with coverage counters for the mutator."""
-    flags = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4", "-Cdebug-assertions", "-Ccodegen-units=1",
+    flags = ["-Cpasses=sancov-module", "-Cllvm-args=-sanitizer-coverage-level=4", "-Cdebug-assertions",
              "--cfg=fuzzing", *(f"-Cllvm-args=-sanitizer-coverage-{what}" for what in COVERAGE)]
     host = re.search(r"host: (\S+)", subprocess.run(["rustc", "-vV"], cwd=ROOT, capture_output=True, text=True, check=True).stdout)[1]
     # Named, the host is a target like any other: build scripts and macros do without the flags.

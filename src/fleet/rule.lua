@@ -9,7 +9,7 @@ local call, fmt, pack, unpk = redis.call, string.format, cmsgpack.pack, cmsgpack
 local min, max, insert, remove = math.min, math.max, table.insert, table.remove
 local KS, KF, KB = KEYS[1], KEYS[2], KEYS[3]
 local INF = 2 ^ 63
-local ALL, SLOT, SLOTS = 32768, 500000, 121
+local ALL, SLOT, SLOTS, EXACT = 32768, 500000, 121, 2 ^ 53
 
 local function numbers(text)
   local list = {}
@@ -31,7 +31,8 @@ local function less(a, b) return a > b and a - b or 0 end
 -- a * b / c without leaving 2^53 on the way, for c * b below it.
 local function muldiv(a, b, c)
   local rest = a % c
-  return (a - rest) / c * b + div(rest * b, c)
+  local product = rest * b
+  return (a - rest) / c * b + (product - product % c) / c
 end
 local function muldivup(a, b, c)
   local rest = a % c
@@ -45,6 +46,8 @@ local PERIOD = STRICT and 60500000 or 6e7
 
 -- State.
 local S, F, M, dirty, inflight, total, fresh, crowded
+-- Calls that wait.
+local queued = 0
 -- What is lent: numbers of the half seconds in which parts end, and of each part five amounts.
 local LENT
 local moment
@@ -93,13 +96,16 @@ local function load()
   load_upstream(S[14])
   local stored = call('HGETALL', KF)
   fresh = fresh or #stored == 0
+  local keys, values = {}, {}
   for i = 1, #stored, 2 do
-    local flow = unpk(stored[i + 1])
-    flow.key = stored[i]
-    crowded = crowded or flow.t >= 4294967288
-    insert(F, flow)
+    keys[(i + 1) / 2], values[stored[i]] = stored[i], stored[i + 1]
   end
-  if #F > 1 then table.sort(F, function(a, b) return a.key < b.key end) end
+  table.sort(keys)
+  for i, key in ipairs(keys) do
+    local flow = unpk(values[key])
+    flow.key, F[i], queued = key, flow, queued + flow.n
+    crowded = crowded or flow.t >= 4294967288
+  end
 end
 
 -- Meters: a pacing bucket, and the trailing window under it.
@@ -412,7 +418,7 @@ end
 -- The queue. The calls of a flow stand in blocks; each block has its sums, so that most are never read.
 -- Call: print, back, due, mark (1 twin, 2 promise broken), four amounts. Block: id, calls, sum and least and most of the prices, sums of the
 -- amounts, least `back`, all prints as 3 bytes each.
-local WIDTH, BLOCK = 8, 32
+local WIDTH, BLOCK = 8, 16
 local blocks = {}
 local function block(b)
   local found = blocks[b[1]]
@@ -452,16 +458,11 @@ local function store(flow, at)
   end
   touch(flow)
 end
-local function waiting()
-  local count = 0
-  for _, flow in ipairs(F) do count = count + flow.n end
-  return count
-end
 local function cut(flow, at, i)
   local calls = block(flow.b[at])
   local twin = calls[i + 4] % 2
   for _ = 1, WIDTH do remove(calls, i + 1) end
-  flow.n, flow.twins = flow.n - 1, flow.twins - twin
+  flow.n, flow.twins, queued = flow.n - 1, flow.twins - twin, queued - 1
   store(flow, at)
   return twin
 end
@@ -481,7 +482,7 @@ local function append(flow, entry)
   last[2], last[3], last[4], last[5] = last[2] + 1, last[3] + own, min(last[4], own), max(last[5], own)
   for i = 5, 8 do last[i + 1] = last[i + 1] + entry[i] end
   last[10], last[11] = min(last[10], entry[2]), last[11] .. bytes(entry[1])
-  flow.n, flow.twins = flow.n + 1, flow.twins + entry[4] % 2
+  flow.n, flow.twins, queued = flow.n + 1, flow.twins + entry[4] % 2, queued + 1
   call('HSET', KB, last[1], pack(calls))
   touch(flow)
 end
@@ -489,8 +490,7 @@ local function over(W, flow) return max(W[flow.c] or 0, flow.tw) end
 local function push(flow, entry, W)
   local width = 7
   for i = 6, 8 do if entry[i] > 0 then width = width + 2 end end
-  local count = waiting()
-  while count >= 4096 or count * width + #F * 24 > 62800 do
+  while queued >= 4096 or queued * width + #F * 24 > 62800 do
     local most, highest = F[1], -1
     for _, other in ipairs(F) do
       local excess = div(other.n * 256 * over(W, other), other.cw * other.tw)
@@ -499,7 +499,6 @@ local function push(flow, entry, W)
     if most == flow then return end
     local last = #most.b
     cut(most, last, (most.b[last][2] - 1) * WIDTH)
-    count = count - 1
   end
   append(flow, entry)
 end
@@ -538,7 +537,7 @@ local function age_queue(now)
         end
         blocks[flow.b[at][1]] = kept
         for _, mark in ipairs(lost) do
-          flow.n, flow.twins = flow.n - 1, flow.twins - mark % 2
+          flow.n, flow.twins, queued = flow.n - 1, flow.twins - mark % 2, queued - 1
           if mark < 2 then observe(flow, false, mark) end
         end
         store(flow, at)
@@ -547,7 +546,7 @@ local function age_queue(now)
   end
 end
 local function tidy()
-  local nobody, V = waiting() == 0, S[5]
+  local nobody, V = queued == 0, S[5]
   for at = #F, 1, -1 do
     local flow = F[at]
     if flow.n == 0 then
@@ -576,8 +575,11 @@ end
 local function key_of(class, tenant) return fmt('%03d%010.0f', class, tenant) end
 local function find(class, tenant)
   local key = key_of(class, tenant)
+  -- Texts are compared faster for being the same than for their order.
+  for at = 1, #F do
+    if F[at].key == key then return F[at] end
+  end
   for at, flow in ipairs(F) do
-    if flow.key == key then return flow end
     if flow.key > key then return nil, at end
   end
   return nil, #F + 1
@@ -604,7 +606,7 @@ end
 local function drop_flow(at)
   local key = F[at].key
   call('HDEL', KF, key)
-  dirty[key] = nil
+  dirty[key], queued = nil, queued - F[at].n
   return remove(F, at)
 end
 local function new_flow(class, tenant, at)
@@ -862,16 +864,16 @@ local function slot_of(due, awaited)
   -- What is promised for later holds nothing back yet.
   return ahead < 4194304 and div(ahead, 16384) + 1200 or INF, ahead
 end
--- The queue as one call sees it: what stands before it, exactly and as far as it comes back. H gathers by time, whole
--- blocks only when they are asked for.
+-- The queue as one call sees it: what stands before it, exactly and as far as it comes back. H gathers by time what is in
+-- blocks, of some of them only some calls, and only when it is asked for.
 local function stand(flow, place, need, W, horizon)
   local rate = flow.rate
-  local L = {ahead = {0, 0, 0, 0, 0}, others = {}, H = {}, whole = {}}
+  local L = {ahead = {0, 0, 0, 0, 0}, others = {}, H = {}, first = INF, whole = {}}
   local H = L.H
   local function note(calls, i, rate)
-    if not horizon then return end
     local slot, ahead = slot_of(calls[i + 3], true)
     if slot == INF then return end
+    L.first = min(L.first, slot)
     -- Needs, the largest of each, and from when all of it counts.
     local h = H[slot]
     if not h then
@@ -897,13 +899,14 @@ local function stand(flow, place, need, W, horizon)
   for at, b in ipairs(flow.b) do
     local here = place and place[1] == at
     if here or by_time then
-      local calls = block(b)
+      local calls, some = block(b), {}
       for i = 0, (here and place[2] or #calls) - WIDTH, WIDTH do if not by_time or calls[i + 3] <= own_due then
         before = before + dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
         for j = 1, 4 do sums[j] = sums[j] + calls[i + 4 + j] end
         sums[5] = sums[5] + 1000
-        note(calls, i, rate)
+        insert(some, i)
       end end
+      if some[1] then insert(L.whole, {b[10], b, rate, some}) end
       if here then break end
     else
       insert(L.whole, {b[10], b, rate})
@@ -915,53 +918,93 @@ local function stand(flow, place, need, W, horizon)
   merge(sums, rate)
   local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
   local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
-  for _, other in ipairs(F) do
+  local f1, f2, f3, f4, unit = price[1], price[2], price[3], price[4], price[5]
+  for index = 1, #F do
+    local other = F[index]
     if other == flow then
       -- Its own calls are counted.
     elseif other.n == 0 then
       insert(L.others, {need, own, service_of(W, other, less(tag, max(other.fin, S[5]))), other.asked * 16})
     else
-      local rate = other.rate
-      local owed = service_of(W, other, less(tag, other.fin))
-      local rounding = div(other.cw * other.tw, over(W, other)) + 2
+      -- Written out, since it runs for each flow and for the calls about the limit: x * rate / ALL is muldiv where the product is exact.
+      local rate, weight, among = other.rate, other.cw * other.tw, over(W, other)
+      local owed = muldiv(div(less(tag, other.fin), 256), weight, among)
+      local rounding = div(weight, among) + 2
       local surely, maybe = less(owed, rounding), owed + rounding
-      local waits, all, early = 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}
-      for _, b in ipairs(other.b) do
-        for j = 1, 4 do all[j] = all[j] + b[j + 5] end
-        all[5] = all[5] + 1000 * b[2]
-        local first = muldiv(waits, rate, ALL)
+      local waits, list = 0, other.b
+      local a1, a2, a3, a4, a5, e1, e2, e3, e4, e5 = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+      for at = 1, #list do
+        local b = list[at]
+        a1, a2, a3, a4, a5 = a1 + b[6], a2 + b[7], a3 + b[8], a4 + b[9], a5 + 1000 * b[2]
+        local prices, least = b[3], b[4]
+        local x = waits * rate
+        local first = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
         local due = SLOTCAP > 0 and b[10] <= now
-        if by_time and b[10] > own_due or not due and not by_time and first + b[4] > maybe then
+        if by_time and b[10] > own_due or not due and not by_time and first + least > maybe then
           -- All of them are later.
-          waits = waits + b[3]
-        elseif not by_time and muldiv(waits + b[3], rate, ALL) + b[5] < surely then
+          waits = waits + prices
+        elseif not by_time and muldiv(waits + prices, rate, ALL) + b[5] < surely then
           insert(L.whole, {b[10], b, rate})
-          for j = 1, 4 do early[j] = early[j] + b[j + 5] end
-          early[5] = early[5] + 1000 * b[2]
-          waits = waits + b[3]
+          e1, e2, e3, e4, e5 = e1 + b[6], e2 + b[7], e3 + b[8], e4 + b[9], e5 + 1000 * b[2]
+          waits = waits + prices
         else
-          local calls = block(b)
-          for i = 0, #calls - WIDTH, WIDTH do
-            local cost = dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
-            local served = muldiv(waits, rate, ALL) + cost
-            local first
+          local calls, after, some = block(b), waits + prices, nil
+          for i = 1, #calls, WIDTH do
+            local turn, c1, c2, c3, c4 = calls[i + 2], calls[i + 4], calls[i + 5], calls[i + 6], calls[i + 7]
+            local cost, rest = unit
+            if f1 > 0 then
+              x = c1 * f1
+              rest = x % 1048576
+              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
+              if x > cost then cost = x end
+            end
+            if f2 > 0 then
+              x = c2 * f2
+              rest = x % 1048576
+              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
+              if x > cost then cost = x end
+            end
+            if f3 > 0 then
+              x = c3 * f3
+              rest = x % 1048576
+              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
+              if x > cost then cost = x end
+            end
+            if f4 > 0 then
+              x = c4 * f4
+              rest = x % 1048576
+              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
+              if x > cost then cost = x end
+            end
+            x = waits * rate
+            local before = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
+            local served, first = before + cost, nil
             if by_time then
-              first = calls[i + 3] <= own_due
+              first = turn <= own_due
+            elseif due then
+              first = served < surely or served <= maybe and turn < own_due or turn <= now
+            elseif before + least > maybe then
+              -- The rest of the block is later.
+              break
             else
-              first = served < surely or served <= maybe and calls[i + 3] < own_due or SLOTCAP > 0 and calls[i + 3] <= now
+              first = served < surely or served <= maybe and turn < own_due
             end
             if first then
-              note(calls, i, rate)
-              for j = 1, 4 do early[j] = early[j] + calls[i + 4 + j] end
-              early[5] = early[5] + 1000
+              if horizon then
+                some = some or {}
+                insert(some, i - 1)
+              end
+              e1, e2, e3, e4, e5 = e1 + c1, e2 + c2, e3 + c3, e4 + c4, e5 + 1000
             end
             waits = waits + cost
           end
+          waits = after
+          if some then insert(L.whole, {b[10], b, rate, some}) end
         end
       end
-      merge(early, rate)
+      if e5 > 0 then merge({e1, e2, e3, e4, e5}, rate) end
       owed = less(owed, muldiv(waits, rate, ALL))
-      if owed > 0 then insert(L.others, {all, waits, owed, other.asked * 16}) end
+      if owed > 0 then insert(L.others, {{a1, a2, a3, a4, a5}, waits, owed, other.asked * 16}) end
     end
   end
   return L
@@ -970,14 +1013,21 @@ local function scales()
   return {PERIOD, PERIOD, PERIOD, PERIOD, max(1, ceil(mean(), 1000))}
 end
 local function all_kept(L, C, need)
-  local scale, sums, H = scales(), {0, 0, 0, 0, 0}, L.H
-  table.sort(L.whole, function(a, b) return a[1] < b[1] end)
-  for index = 1, #L.whole + 1 do
+  local scale, sums, H, order = scales(), {0, 0, 0, 0, 0}, L.H, {}
+  -- Numbers are sorted faster than with a function.
+  for i, part in ipairs(L.whole) do order[i] = part[1] * 4096 + i end
+  table.sort(order)
+  for index = 1, #order + 1 do
     -- What is due before the next block begins is complete.
-    local later, slots = L.whole[index], {}
+    local later, slots = order[index] and L.whole[order[index] % 4096], {}
     local bound = later and slot_of(later[1]) or INF
-    for slot in pairs(H) do if slot < bound then insert(slots, slot) end end
-    table.sort(slots)
+    if L.first < bound then
+      L.first = INF
+      for slot in pairs(H) do
+        if slot < bound then insert(slots, slot) else L.first = min(L.first, slot) end
+      end
+      table.sort(slots)
+    end
     for _, slot in ipairs(slots) do
       local h = H[slot]
       local at = h[10] * 1000
@@ -992,8 +1042,12 @@ local function all_kept(L, C, need)
       end
     end
     if later then
-      local calls = block(later[2])
-      for i = 0, #calls - WIDTH, WIDTH do L.note(calls, i, later[3]) end
+      local calls, some = block(later[2]), later[4]
+      if some then
+        for _, i in ipairs(some) do L.note(calls, i, later[3]) end
+      else
+        for i = 0, #calls - WIDTH, WIDTH do L.note(calls, i, later[3]) end
+      end
     end
   end
   return true
@@ -1005,7 +1059,9 @@ local function wait_given(L, C, need, wait, broken)
     if wait then service = min(service, div(other[4] * div(wait, 1000) * 2, 32000)) end
     if service > 0 then
       local ratio = other[2] > 0 and div(service * 65536, other[2]) or 0
-      for j = 1, 5 do ahead[j] = ahead[j] + muldiv(other[1][j], ratio, 65536) end
+      for j = 1, 5 do
+        if C[j] then ahead[j] = ahead[j] + muldiv(other[1][j], ratio, 65536) end
+      end
     end
   end
   for j = 1, 5 do
@@ -1090,7 +1146,7 @@ local function admit(o)
   -- o: 1-4 flow, 5-9 cost, 10 print, 11 longest told, 12 longest parked, 13 parked
   local cost = {o[5], o[6], o[7], o[8], o[9]}
   local short = shortage(cost)
-  local nobody = waiting() == 0
+  local nobody = queued == 0
   if nobody and not short then
     take_all(cost, 1)
     return {'A', S[2]}
@@ -1146,7 +1202,7 @@ local function admit(o)
   return {'W', wait, told, short}
 end
 local function charge(o, ends)
-  if waiting() > 0 then
+  if queued > 0 then
     local found = ends and home(o[1], o[2], o[10])
     if found then
       local place, _, nearly = recognise(found, o[10], o[13] == 1, div(S[2], 1000))
@@ -1167,7 +1223,7 @@ end
 local function lend(o)
   -- 1-5 wanted, 6 how long
   local refused = {'L', 0, 0, 0, 0, 0, 0}
-  if waiting() > 0 or R.paused or scale(S[2]) ~= 1000 then return refused end
+  if queued > 0 or R.paused or scale(S[2]) ~= 1000 then return refused end
   local ends = div(S[2] + min(o[6], 5e6), SLOT) + 1
   local lease, any = {'L', ends, 0, 0, 0, 0, 0}, false
   for i = 1, 5 do
@@ -1242,7 +1298,7 @@ local function settle(o)
   S[7] = S[7] - ceil(S[7], 128) + reserved
   S[8] = S[8] - ceil(S[8], 128) + used
   local flow = account(o[1], o[2])
-  if flow and waiting() > 0 then
+  if flow and queued > 0 then
     local W, more, fewer = weights(flow), less(used, reserved), less(reserved, used)
     flow.received = less(raised(flow.received, more), raised(0, fewer))
     local fin = less(flow.fin + (more > 0 and virtual(W, flow, more) or 0), fewer > 0 and virtual(W, flow, fewer) or 0)
@@ -1327,7 +1383,7 @@ local function standings()
   insert(out, less(SLOTCAP, total + R.lent))
   insert(out, total > 0 and mean() or 0)
   insert(out, total)
-  insert(out, waiting())
+  insert(out, queued)
   insert(out, scale(S[2]))
   insert(out, R.paused and R.paused - S[2] or 0)
   local W, due, had = weights(), {}, 0
