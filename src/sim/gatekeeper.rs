@@ -1,7 +1,7 @@
 //! What stands between callers and the provider: the real gate, or something to compare it with.
 
 use crate::gate::{Ask, Policy, Reservation, Settlement};
-use crate::units::{Span, Timestamp};
+use crate::units::{Cost, Span, Timestamp};
 
 /// One try of one call, as a worker of the proxy sees it.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,11 @@ pub trait Gatekeeper {
 
     /// An admitted call is over.
     fn end(&mut self, worker: usize, reservation: &Reservation, settlement: Settlement, now: Timestamp);
+
+    /// The provider refused a call that was let go: it counted a request, and nothing else.
+    fn refused(&mut self, worker: usize, reservation: &Reservation, now: Timestamp) {
+        self.end(worker, reservation, Settlement::Actual(Cost { requests: 1, ..Cost::default() }), now);
+    }
 
     /// The configuration was reloaded with other limits.
     fn reload(&mut self, policy: &Policy, now: Timestamp);

@@ -1,15 +1,20 @@
 //! The gate itself as a gatekeeper: each decision reads, decodes, decides, encodes and writes the shared value, as in
 //! the filter, and some writes of one worker collide with another's.
 
+use crate::config::Learn;
 use crate::gate::{
     Decision, Policy, Reservation, Scratch, Settlement, TransactError, admit, charge, settle, transact,
 };
 use crate::sim::gatekeeper::{Answer, Gatekeeper, Knock, Turn};
 use crate::testing::shared_data::{Fate, Operation, SharedData};
-use crate::units::Timestamp;
+use crate::units::{Cost, Span, Timestamp};
+use crate::upstream::{Throttle, ThrottleKind};
 
 const KEY: &str = "bp.pool";
 const ATTEMPTS: u32 = 8;
+/// What a pool learns from a provider by default. The simulated one tells no limit headers.
+const LEARN: Learn = Learn { headers: true, pause_on_429: true, adapt: false };
+const LONGEST_PAUSE: Span = Span::from_secs(59);
 
 /// The gate, as several workers of one proxy share it.
 #[derive(Debug)]
@@ -76,8 +81,22 @@ impl Gatekeeper for RealGate {
     }
 
     fn end(&mut self, worker: usize, reservation: &Reservation, settlement: Settlement, now: Timestamp) {
-        let settled =
-            self.transact(worker, now, |ledger, policy| settle(ledger, policy, reservation, settlement, now));
+        let settled = self.transact(worker, now, |ledger, policy| {
+            let at = ledger.time(now);
+            ledger.upstream.on_success(&LEARN, reservation.taken_at, at);
+            settle(ledger, policy, reservation, settlement, now)
+        });
+        self.failed_open += u64::from(settled.is_err());
+    }
+
+    fn refused(&mut self, worker: usize, reservation: &Reservation, now: Timestamp) {
+        let throttle = Throttle { retry_after: None, kind: ThrottleKind::RateLimited };
+        let counted = Settlement::Actual(Cost { requests: 1, ..Cost::default() });
+        let settled = self.transact(worker, now, |ledger, policy| {
+            let at = ledger.time(now);
+            ledger.upstream.on_throttle(&throttle, &LEARN, LONGEST_PAUSE, at);
+            settle(ledger, policy, reservation, counted, now)
+        });
         self.failed_open += u64::from(settled.is_err());
     }
 

@@ -291,9 +291,8 @@ impl<K: Gatekeeper + ?Sized> World<'_, K> {
         if !self.provider.arrive(&actual, self.now) {
             self.outcome.provider_429 += 1;
             if let Some(reservation) = reservation {
-                let failed = Cost { requests: 1, ..Cost::default() };
                 let (worker, wall) = (self.calls[id].worker, self.wall());
-                self.keeper.end(worker, &reservation, Settlement::Actual(failed), wall);
+                self.keeper.refused(worker, &reservation, wall);
             }
             self.refuse(id, None, false);
             return;
