@@ -141,12 +141,12 @@ pub fn streaming_abandoned() -> Load {
         .each(|group| (group.never_return, group.max_wait) = (0.4, secs(1.0)))
 }
 
-/// Reserved amounts are the true ones times `factor`; they are settled when the call ends.
+/// Reserved amounts are the true ones times `factor`; they are settled when the call ends. The provider measures like the
+/// gate, so nothing at all is there for what was not reserved.
 pub fn misestimated(factor: f64) -> Load {
     let name = if factor > 1.0 { "estimates 2 x too high" } else { "estimates 2 x too low" };
     Load { name, ..token_bound() }.with(|load| {
         load.estimate_factor = factor;
-        load.provider = Some(Measure::Bucket(secs(60.0)));
         load.max_told = secs(59.0);
     })
 }

@@ -166,6 +166,45 @@ pub fn demands(runs: &[Vec<Run>], seed: u64) -> Vec<Demand> {
     table
 }
 
+/// How many times as long the others wait, by the 99th percentile, when one of ten tenants has fifty times their callers.
+/// Over three seeds, as that percentile is of some fifteen waits in a run.
+pub fn flood_cost(kind: Kind, seed: u64) -> f64 {
+    let others = |flood: usize| {
+        let waits = (seed..seed.saturating_add(3)).flat_map(|seed| {
+            let groups = kind.play(&loads::flooded(flood), seed).outcome.groups;
+            groups.into_iter().skip(1).flat_map(|group| group.waits)
+        });
+        quantile(&waits.collect::<Vec<_>>(), 0.99)
+    };
+    others(50) / others(1).max(0.001)
+}
+
+/// What is demanded beyond the contended loads: wrong estimates, many tenants, a flood, official clients.
+pub fn further_demands(seed: u64) -> Vec<Demand> {
+    let of = |runs: &[Run], of: &dyn Fn(&Run) -> f64| runs.iter().map(|run| Some(of(run))).collect();
+    let mut table = Vec::new();
+    let mut add = |measure: &str, more_is_better, bound, measured, digits| {
+        let (measure, gate, strict) = (measure.to_owned(), Some(bound), Some(bound));
+        table.push(Demand { measure, more_is_better, gate, strict, measured, digits });
+    };
+    for (factor, most_refused) in [(2.0, 0.0), (0.5, 1.0)] {
+        let load = loads::misestimated(factor);
+        let runs = side_by_side(&load, seed);
+        add(&format!("Jain over true use, {}", load.name), true, 0.99, of(&runs, &jain_of), 4);
+        let refused = |run: &Run| {
+            run.outcome.provider_429 as f64 * 100.0 / (run.outcome.provider_429 + run.outcome.served) as f64
+        };
+        let measure = format!("calls that the provider refuses, {}, %", load.name);
+        add(&measure, false, most_refused, of(&runs, &refused), 2);
+    }
+    let tenants = side_by_side(&loads::many_tenants(), seed);
+    let flows = |run: &Run| run.outcome.jain_flows(&run.load);
+    add("Jain over 300 tenants in 3 classes", true, 0.98, of(&tenants, &flows), 4);
+    let flood = COLUMNS.iter().map(|kind| Some(flood_cost(*kind, seed))).collect();
+    add("others' p99 wait when a tenant floods 50 x, times that without", false, 1.1, flood, 2);
+    table
+}
+
 /// The published figures of a worker-side gate on three priority classes, against ours on the like loads.
 pub fn against_published(runs: &[Vec<Run>], seed: u64) -> Vec<Demand> {
     let named = |name: &str| runs.iter().find(|row| row.first().is_some_and(|run| run.load.name == name));
