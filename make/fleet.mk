@@ -19,8 +19,9 @@ test-fleet-long: ## The same with a million operations, a longer load, the store
 	FLEET_LONG=1 $(MAKE) test-fleet FLEET_OPERATIONS=1000000
 
 .PHONY: bench-fleet
-bench-fleet: fleet-store ## Decisions a second of one Redis with 1 000 calls waiting
-	cargo bench --locked -p fleet-tests
+bench-fleet: $(WASM) testbed $(VENV)/ready fleet-store ## Decisions a second of one Redis with 1 000 calls waiting, and what a store adds to a call
+	cargo bench --locked -p fleet-tests --bench decisions
+	$(PY) benches/envoy/fleet_wait.py
 
 .PHONY: simulate-fleet
 simulate-fleet: ## Fleets of 3 to 1 000 Envoys in virtual time against the demanded figures
