@@ -108,6 +108,13 @@ bench: $(WASM) $(NOOP) testbed $(VENV)/ready ## Decision cost (criterion), ratio
 	$(PY) tools/soak.py 180
 
 ##@ Parts
+# What tests need from elsewhere; each is fetched by the target that needs it as well.
+.PHONY: fetch
+fetch: $(VENV)/ready
+	tools/setup.sh envoy $(ENVOY_OLD)
+	tools/setup.sh node
+	-tools/setup.sh store
+
 .PHONY: toolchain
 toolchain:
 	@rustup target list --installed | grep -q wasm32-wasip1 || rustup target add wasm32-wasip1

@@ -15,6 +15,10 @@ fuzz: ## Every fuzz target for SECONDS (600), two at a time
 fuzz-smoke: ## Every fuzz target for 60 s, all at once
 	$(PYTHON) tools/fuzz.py 60 16
 
+.PHONY: fuzz-build
+fuzz-build:
+	$(PYTHON) tools/fuzz.py build
+
 .PHONY: faults
 faults: $(WASM) $(TRAP) testbed $(VENV)/ready ## Dying VMs, a failing provider, 1 000 clients that leave, a full disk, changing configurations
 	$(PY) -m pytest tests/e2e/faults.py

@@ -1,6 +1,7 @@
 """Runs fuzz targets for a while from the committed seeds and samples.
 
     tools/fuzz.py SECONDS AT_ONCE [TARGET...]
+    tools/fuzz.py build
 
 Builds them first as `cargo fuzz build --sanitizer none` does, which need not be installed for it. Without a sanitizer:
 the crate has no unsafe code outside the host calls, which are not in the native build, so what a sanitizer finds cannot
@@ -77,6 +78,9 @@ def run(binaries, target, seconds):
 
 
 def main():
+    if sys.argv[1] == "build":
+        build()
+        return 0
     seconds, at_once, targets = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] or list(TARGETS)
     binaries = build()
     with concurrent.futures.ThreadPoolExecutor(max_workers=at_once) as pool:

@@ -39,7 +39,7 @@ testbed() {
 debian() {
   local sudo=
   [ "$(id -u)" = 0 ] || sudo=sudo
-  $sudo apt-get install --quiet --yes --no-install-recommends "$@" >/dev/null
+  $sudo apt-get -o DPkg::Lock::Timeout=300 install --quiet --yes --no-install-recommends "$@" >/dev/null
 }
 
 wrk() {
@@ -54,7 +54,7 @@ store() {
   command -v redis-server >/dev/null && command -v webdis >/dev/null && return
   local sudo=
   [ "$(id -u)" = 0 ] || sudo=sudo
-  $sudo env RUNLEVEL=1 apt-get install --quiet --yes redis-server webdis >/dev/null
+  $sudo env RUNLEVEL=1 apt-get -o DPkg::Lock::Timeout=300 install --quiet --yes redis-server webdis >/dev/null
 }
 
 case "${1:-}" in
