@@ -28,7 +28,9 @@ TRAP := target/backpressure-trap.wasm
 ##@ General
 .PHONY: help
 help: ## Print the targets
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z_-]+:.*##/ {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {group = substr($$0, 5); if (!(group in text)) order[++groups] = group} \
+	  /^[a-zA-Z0-9_-]+:.*##/ {text[group] = text[group] sprintf("  %-16s %s\n", $$1, $$2)} \
+	  END {for (i = 1; i <= groups; i++) if (text[order[i]] != "") printf "\n%s\n%s", order[i], text[order[i]]}' $(MAKEFILE_LIST)
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
@@ -58,7 +60,7 @@ accuracy: ## Estimates against real tokenizers
 
 ##@ Test
 .PHONY: test
-test: test-unit test-wasm test-abi test-e2e ## Everything below
+test: test-unit test-wasm test-abi test-e2e ## What every change must pass: unit, wasm, ABI host, real Envoy, fleet
 
 .PHONY: test-unit
 test-unit: ## Tables, properties, interleavings, simulator assertions

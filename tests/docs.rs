@@ -43,7 +43,7 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
 fn pages() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(&root().join("docs"), &[".md"], &mut found);
-    for name in ["README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"] {
+    for name in ["README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md"] {
         found.push(root().join(name));
     }
     found.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
@@ -223,14 +223,48 @@ fn every_member_of_the_status_json_is_in_the_table_and_every_row_is_a_member() {
     assert_eq!(told.len(), rows.len());
 }
 
-#[test]
-fn targets_that_a_page_names_exist() {
+/// The Makefile and what it includes, in one.
+fn makefiles() -> String {
     let mut makefiles = read("Makefile");
     let mut more = Vec::new();
     files(&root().join("make"), &[".mk"], &mut more);
     for path in more {
         makefiles.push_str(&fs::read_to_string(path).unwrap());
     }
+    makefiles
+}
+
+#[test]
+fn make_alone_prints_every_target() {
+    // What others need, and nobody asks for.
+    let parts = ["toolchain", "testbed", "fleet-store"];
+    let makefiles = makefiles();
+    let known: Vec<&str> = makefiles
+        .lines()
+        .filter_map(|line| line.strip_prefix(".PHONY: "))
+        .filter(|name| !parts.contains(name))
+        .collect();
+    let printed = std::process::Command::new("make")
+        .arg("--no-print-directory")
+        .current_dir(root())
+        .env_remove("MAKEFLAGS")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let told: Vec<&str> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ").and_then(|line| line.split_whitespace().next()))
+        .collect();
+    let sorted = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&told), sorted(&known));
+    let headings: Vec<&str> =
+        printed.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+    assert_eq!(headings.len(), sorted(&headings).len(), "a heading stands once: {headings:?}");
+}
+
+#[test]
+fn targets_that_a_page_names_exist() {
+    let makefiles = makefiles();
     let known: BTreeSet<&str> = makefiles.lines().filter_map(|line| line.strip_prefix(".PHONY: ")).collect();
     assert!(known.len() > 10);
     for (path, text) in pages() {
