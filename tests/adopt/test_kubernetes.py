@@ -90,15 +90,22 @@ def test_headers_are_held_only_where_the_flag_is_set(name, holds):
 
 
 def test_the_patches_find_the_filter_of_the_policy():
-    (patch,) = [document for _, document in GATEWAY if document["kind"] == "EnvoyPatchPolicy"]
+    patches = [document for _, document in GATEWAY if document["kind"] == "EnvoyPatchPolicy"]
     (policy,) = [document for stem, document in GATEWAY if stem == "envoypatchpolicy" and document["kind"] == "EnvoyExtensionPolicy"]
     metadata = policy["metadata"]
     filter_name = f"envoy.filters.http.wasm/envoyextensionpolicy/{metadata['namespace']}/{metadata['name']}/wasm/0"
-    values = {}
-    for entry in patch["spec"]["jsonPatches"]:
-        assert filter_name in entry["operation"]["jsonPath"]
-        values[entry["operation"]["path"]] = entry["operation"]["value"]
-    assert values == {"/allow_on_headers_stop_iteration": True, "/failure_policy": "FAIL_RELOAD"}
+    listeners = []
+    for patch in patches:
+        values = {}
+        for entry in patch["spec"]["jsonPatches"]:
+            assert filter_name in entry["operation"]["jsonPath"]
+            values[entry["operation"]["path"]] = entry["operation"]["value"]
+            listeners.append(entry["name"])
+        assert values == {"/allow_on_headers_stop_iteration": True, "/failure_policy": "FAIL_RELOAD"}
+    # Both ways in which Envoy Gateway names the listener `http`, port 80, of the Gateway default/eg; a policy each, since a
+    # policy that finds one of its listeners only is reported as failed.
+    assert listeners == ["default/eg/http"] * 2 + ["tcp-80"] * 2
+    assert len({patch["metadata"]["name"] for patch in patches}) == 2
 
 
 def test_envoy_gateway_cuts_out_every_label():
