@@ -255,6 +255,25 @@ fn what_shadow_mode_would_have_refused_is_not_charged() {
     assert_eq!(worker.left(), before);
 }
 
+#[test]
+fn the_access_log_of_shadow_mode_says_what_enforcing_would_have_reserved_and_told() {
+    let logged = |mode: &str, pool: &str, outputs: &[u32]| {
+        let mut worker = Worker::with(&format!(r#"{{"mode": "{mode}", "pools": [{pool}]}}"#));
+        let sent: Vec<_> = outputs.iter().map(|output| worker.send(&chat(*output)).0).collect();
+        let field: serde_json::Value =
+            serde_json::from_str(&sent.last().and_then(Session::log_field).expect("a metered call")).unwrap();
+        (field["reason"].clone(), field["reserved"].as_u64().unwrap(), field["wait_ms"].as_u64().unwrap())
+    };
+    let (_, reserved, told) = logged("enforce", POOL, &[9_900, 9_900]);
+    assert!(reserved > 9_900 && told > 0, "{reserved}, {told} ms");
+    let tiny = r#"{"name": "chat", "limits": {"tokens_per_minute": 5}}"#;
+    let (_, needed, _) = logged("enforce", tiny, &[1]);
+    assert!(needed > 5, "{needed}");
+    for (pool, outputs) in [(POOL, [9_900, 9_900].as_slice()), (tiny, &[1])] {
+        assert_eq!(logged("shadow", pool, outputs), logged("enforce", pool, outputs));
+    }
+}
+
 /// One call a second and one at once; calls wait inside Envoy for up to 3.1 s.
 fn paced(mode: &str, most_parked: u32) -> Worker {
     Worker::with(&format!(

@@ -89,11 +89,11 @@ impl Session {
     pub(super) fn too_large(&mut self, exceeds: &price::ExceedsLimit, env: &mut Env<'_>) -> Verdict {
         let Some(pool) = self.pool() else { return Verdict::Forward(Forward::default()) };
         self.reason = Some("exceeds_limit");
+        self.reserved = exceeds.need;
         env.recorder.refused(self.labels(), "exceeds_limit", None);
         if self.plan.config.mode == Mode::Shadow {
             return self.forward(Decided::ShadowDenied, env);
         }
-        self.reserved = exceeds.need;
         self.standings = env.gate.standings(env.store, pool, env.now);
         self.decide_as(Decided::TooLarge, env);
         self.phase = Phase::Answered;

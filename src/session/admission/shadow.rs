@@ -63,6 +63,7 @@ impl Session {
             env.recorder.waited(self.labels(), wait.as_millis_ceil());
             return self.forward(Decided::Parked, env);
         }
+        self.wait = booking.told;
         env.recorder.refused(self.labels(), name, Some(booking.told));
         self.forward(Decided::ShadowDenied, env)
     }
