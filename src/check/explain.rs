@@ -66,7 +66,13 @@ fn explain_pool(out: &mut String, config: &Config, index: usize, pool: &Pool) {
     } else {
         "a token bucket: after idling up to the burst more than the limit can pass within 60 s"
     };
-    item(out, "window", window);
+    // Slots are free again when their calls end, whatever the window.
+    if Resource::ALL
+        .iter()
+        .any(|&resource| resource != Resource::Concurrency && pool.limits.get(resource).is_some())
+    {
+        item(out, "window", window);
+    }
     let reserve = match pool.output_reserve {
         OutputReserve::MaxTokens => "the declared cap times the number of answers",
         OutputReserve::Learned => "what recent outputs suggest, at most the declared cap",

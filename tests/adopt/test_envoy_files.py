@@ -168,7 +168,7 @@ def test_the_full_file_knows_callers_by_their_jwt(provider):
         assert envoy.log("admitted", tenant="acme")["class"] == "high"
         # A class that the tenant may not use, and a header that claims another tenant.
         assert envoy.call(path, chat(), authorization=jwt(org="crawler", tier="high"), x_tenant="acme")[0] == 200
-        assert envoy.log("admitted", tenant="crawler")["class"] == "normal"
+        assert envoy.log("admitted", tenant="crawler")["class"] == "low"
 
 
 def test_the_full_file_shows_the_status_page_to_this_machine(provider):
