@@ -128,9 +128,10 @@ def test_the_page_works_and_asks_nobody_else(seen, view):
         assert words in seen[view]["text"]
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_nothing_is_wider_than_the_screen(seen, view):
+@pytest.mark.parametrize("view", [*VIEWS, "long"])
+def test_nothing_is_wider_than_the_screen_or_cut_off(seen, view):
     assert seen[view]["width"] <= seen[view]["viewport"]
+    assert seen[view]["cut"] == []
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -25,9 +25,9 @@ pub fn page() -> Vec<u8> {
 }
 
 /// SHA-256 of the inline script, base64, as the policy below names it.
-pub const SCRIPT_HASH: &str = "A+fNqtYswW8VN6zahm2j+2Z/0scxb5+rPkyuuCzXUvY=";
+pub const SCRIPT_HASH: &str = "xlPBIm7iPowuYca+1lNE5tlhGTKAb8exlrB50BGUgHY=";
 /// SHA-256 of the inline style, base64.
-pub const STYLE_HASH: &str = "ROgiND7Z7HkTJMZMwvyItbqnMI3t3lUXIVYhcx22spk=";
+pub const STYLE_HASH: &str = "vJtwZdzEPJ90nlQIUyKySPa9LWWPCiAGHwB73bilIXQ=";
 
 /// Media type of the page.
 pub const HTML: &str = "text/html; charset=utf-8";

@@ -29,7 +29,7 @@ function table(label, columns, rows) {
 		h("tbody", {}, rows.map(row => h("tr", {}, columns.map((column, i) => cell(row, column, i)))))));
 }
 const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
-const who = [["Class", "", row => row.class], ["Tenant", "", row => row.tenant]];
+const who = [["Class", "s", row => row.class], ["Tenant", "s", row => row.tenant]];
 function pool(p) {
 	const used = l => l.at_once - Math.min(l.at_once, l.remaining);
 	return h("section", { "aria-label": "Pool " + p.name }, h("h2", {}, p.name),
@@ -53,7 +53,7 @@ function pool(p) {
 function refusals(list, shadow) {
 	return h("section", { "aria-label": "Recent refusals" }, h("h2", {}, "Recent refusals"),
 		h("p", { class: "soft" }, (shadow ? "Shadow mode: none of them was carried out. " : "") + "Of the Envoy worker that answered; the others keep their own."),
-		list.length ? table("Table of recent refusals", [["Pool", "", d => d.pool], ...who, ["Reason", "", d => words(d.reason)],
+		list.length ? table("Table of recent refusals", [["Pool", "s", d => d.pool], ...who, ["Reason", "", d => words(d.reason)],
 			["Told", "n", d => d.told_ms === null ? "never" : span(d.told_ms)], ["Ago", "n", d => span(d.ago_ms)]], list) : h("p", {}, "None."));
 }
 function health(s) {
