@@ -155,6 +155,63 @@ fn an_answer_without_usage_is_settled_from_its_text() {
 }
 
 #[test]
+fn usage_of_which_a_part_is_missing_or_nonsense_is_counted_and_the_rest_holds() {
+    let body = |usage: &str| {
+        let text = "some words ".repeat(50);
+        format!(r#"{{"choices": [{{"message": {{"content": "{text}"}}}}], "usage": {usage}}}"#)
+    };
+    let estimated = |part: u64, used: u64| (part..part + 200).contains(&used);
+    for (usage, part) in [
+        (r#"{"prompt_tokens": -5, "completion_tokens": 30, "total_tokens": 25}"#, 30),
+        (r#"{"prompt_tokens": 9000000000000000000, "completion_tokens": 30}"#, 30),
+        (r#"{"prompt_tokens": null, "completion_tokens": 30}"#, 30),
+        (r#"{"prompt_tokens": "7", "completion_tokens": 30}"#, 30),
+        (r#"{"prompt_tokens": 1200}"#, 1_300),
+        (r#"{"prompt_tokens": 1200, "completion_tokens": -30}"#, 1_300),
+        (r#"{"prompt_tokens": 1200, "completion_tokens": 9e18}"#, 1_300),
+        (r#"{"prompt_tokens": 1200, "completion_tokens": null, "total_tokens": 1300}"#, 1_300),
+        (r#"{"prompt_tokens": 1200, "completion_tokens": "30"}"#, 1_300),
+    ] {
+        let mut worker = Worker::new(POOL);
+        let (mut session, _) = worker.send(&chat(2_000));
+        worker.answer(&mut session, "200", &body(usage));
+        assert_eq!(worker.counts.anomalies, [Anomaly::UsagePartial], "{usage}");
+        let used = 10_000 - worker.left();
+        assert!(estimated(part, used), "{usage}: {used}");
+        let is_input_stated = part > 1_000;
+        assert_eq!(
+            worker.counts.errors.len(),
+            usize::from(is_input_stated),
+            "an estimate is no truth: {usage}"
+        );
+    }
+    for usage in [r#"{"total_tokens": 150}"#, r#"{"prompt_tokens": -1, "completion_tokens": -1}"#] {
+        let mut worker = Worker::new(POOL);
+        let (mut session, _) = worker.send(&chat(2_000));
+        worker.answer(&mut session, "200", &body(usage));
+        assert_eq!(worker.counts.anomalies, [Anomaly::UsageMissing], "{usage}");
+        assert!(estimated(100, 10_000 - worker.left()), "{usage}");
+    }
+}
+
+#[test]
+fn usage_in_headers_of_which_a_part_is_nonsense_is_counted() {
+    for nonsense in ["-5", "9000000000000000000", "many", ""] {
+        let mut worker = Worker::new(POOL);
+        let (mut session, _) = worker.send(&chat(2_000));
+        let headers = [
+            (":status", "200"),
+            ("x-amzn-bedrock-input-token-count", nonsense),
+            ("x-amzn-bedrock-output-token-count", "700"),
+        ];
+        answer_with(&mut worker, &mut session, &headers, b"{}");
+        assert_eq!(worker.counts.anomalies, [Anomaly::UsagePartial], "{nonsense}");
+        let used = 10_000 - worker.left();
+        assert!((700..730).contains(&used), "{nonsense}: {used}");
+    }
+}
+
+#[test]
 fn an_answer_that_cannot_be_decoded_is_settled_from_its_length() {
     let mut worker = Worker::new(POOL);
     let (mut session, _) = worker.send(&chat(2_000));

@@ -39,7 +39,7 @@ FLOWS = [
     (0.02, {"tenant": "odd", "stream": 1, "mock": "reset_after=2"}),
 ]
 # Answers without usage, garbage and streams that were cut are in the load.
-EXPLAINED = {"usage_missing", "usage_unreadable", "cas_exhausted", "settle_deferred"}
+EXPLAINED = {"usage_missing", "usage_partial", "usage_unreadable", "cas_exhausted", "settle_deferred"}
 WARM_UP = 60
 LIMITS = {"requests_per_minute": 10_000_000, "tokens_per_minute": 10**9, "concurrent_requests": 100_000}
 

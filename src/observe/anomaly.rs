@@ -36,6 +36,7 @@ anomalies! {
     BodyTruncated, "body_truncated", "the beginning of a long request body was not readable JSON; priced by its length";
     BodyHidden, "body_hidden", "the host shows no body while headers are held: set allow_on_headers_stop_iteration or hold_headers false; the headers went on and the call is decided at the end of its body";
     UsageMissing, "usage_missing", "the response stated no usable usage; settled from estimates";
+    UsagePartial, "usage_partial", "the response stated usage of which a part was missing or nonsense; that part was estimated";
     UsageUnreadable, "usage_unreadable", "the response was damaged or encoded in a way that cannot be read; settled from estimates";
     StreamError, "stream_error", "the upstream reported an error inside a response";
     SettleDeferred, "settle_deferred", "a settlement could not be written at once and is tried again at the tick";

@@ -18,8 +18,14 @@ const LEFT: &str = "caller_left";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Used {
     usage: Usage,
-    /// The provider stated it; else it rests on estimates.
-    stated: bool,
+    /// What the provider stated of it; the rest are estimates.
+    stated: Usage,
+}
+
+impl Used {
+    const fn is_stated(&self) -> bool {
+        self.stated.input.is_some() || self.stated.output.is_some()
+    }
 }
 
 impl Session {
@@ -103,19 +109,14 @@ impl Session {
             self.used_llm_tokens = Some(0);
             return Settlement::Actual(Cost { requests: 1, concurrency: 1, ..Cost::default() });
         };
-        if let (false, true, Some(cause)) =
-            (used.stated, self.response.complete, report.and_then(|report| report.anomaly))
-        {
-            env.recorder.anomaly(match cause {
-                usage::Anomaly::UsageMissing => Anomaly::UsageMissing,
-                usage::Anomaly::UnreadableEncoding | usage::Anomaly::Damaged => Anomaly::UsageUnreadable,
-            });
+        if let (true, Some(cause)) = (self.response.complete, self.unstated(&used, report)) {
+            env.recorder.anomaly(cause);
         }
         self.count_usage(priced, &used, env);
         match self.plan.config.pools.get(priced.pool) {
             Some(pool) => {
                 // What nobody stated is never charged beyond the limit: it could shut the pool for hours by a guess.
-                let minutes = if used.stated { price::BELIEVED_MINUTES } else { 1 };
+                let minutes = if used.is_stated() { price::BELIEVED_MINUTES } else { 1 };
                 Settlement::Actual(price::within(pool, price::actual(pool, &used.usage), minutes))
             }
             None => Settlement::Actual(priced.ask.cost),
@@ -140,12 +141,24 @@ impl Session {
             Some(output) => output.max(seen),
             None => seen,
         };
-        let input = stated.and_then(|usage| usage.input).unwrap_or_else(|| self.estimated_input(priced));
-        let base = stated.unwrap_or_default();
-        Some(Used {
-            usage: Usage { input: Some(input), output: Some(output), ..base },
-            stated: stated.is_some_and(|usage| usage.input.is_some() || usage.output.is_some()),
-        })
+        let stated = stated.unwrap_or_default();
+        let input = stated.input.unwrap_or_else(|| self.estimated_input(priced));
+        Some(Used { usage: Usage { input: Some(input), output: Some(output), ..stated }, stated })
+    }
+
+    /// Why not all that was used is known from the provider.
+    fn unstated(&self, used: &Used, report: Option<&Report>) -> Option<Anomaly> {
+        let cause = report?.anomaly?;
+        if !used.is_stated() {
+            return Some(match cause {
+                usage::Anomaly::UsageMissing | usage::Anomaly::UsagePartial => Anomaly::UsageMissing,
+                usage::Anomaly::UnreadableEncoding | usage::Anomaly::Damaged => Anomaly::UsageUnreadable,
+            });
+        }
+        // What the body lacks may stand in the headers, or the host may have told it.
+        let other = self.response.published.or(self.response.header_usage);
+        let is_whole = other.is_some_and(|usage| usage.input.is_some() && usage.output.is_some());
+        (!is_whole).then_some(Anomaly::UsagePartial)
     }
 
     /// The input estimate, without what was declared and never came.
@@ -166,18 +179,20 @@ impl Session {
         env.recorder.llm_tokens(labels, LlmTokenKind::Input, input.saturating_sub(cached));
         env.recorder.llm_tokens(labels, LlmTokenKind::Cached, cached);
         env.recorder.llm_tokens(labels, LlmTokenKind::Output, output);
-        if !used.stated {
-            return;
-        }
-        if let Some(error) = permille_off(priced.facts.input_llm_tokens, input) {
+        let stated = used.stated;
+        if let Some(error) = stated.input.and_then(|input| permille_off(priced.facts.input_llm_tokens, input))
+        {
             env.recorder.estimate_error(priced.pool, error);
         }
-        if self.response.complete {
+        if self.response.complete && used.is_stated() {
             let call = Observation {
                 model: priced.model_hash,
                 tenant: priced.ask.flow.tenant.0,
-                output: priced.facts.generates_output.then_some(output),
-                input: (priced.estimated_input > 0).then_some((priced.estimated_input, input)),
+                output: stated.output.filter(|_| priced.facts.generates_output),
+                input: stated
+                    .input
+                    .filter(|_| priced.estimated_input > 0)
+                    .map(|input| (priced.estimated_input, input)),
             };
             env.suggestions.record(priced.pool, call);
         }

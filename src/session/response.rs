@@ -126,8 +126,7 @@ impl Session {
     /// Whether the body, which has ended, states all that the call used, so that the host need not be asked.
     pub fn states_usage(&mut self) -> bool {
         self.read_out();
-        let usage = self.response.report.as_ref().and_then(|report| report.usage);
-        usage.is_some_and(|usage| usage.input.is_some() && usage.output.is_some())
+        self.response.report.as_ref().is_some_and(|report| report.usage.is_some() && report.anomaly.is_none())
     }
 
     /// Ends the reading of the body.

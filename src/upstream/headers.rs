@@ -7,7 +7,7 @@
 //! is distrusted where it does not fit together: a negative limit or amount is nothing, and "nothing left" needs a
 //! time at which something will be (some healthy answers say 0 for "unknown").
 
-use crate::cost::usage::Usage;
+use crate::cost::usage::{LARGEST_USE, Usage};
 use crate::units::{PerResource, Resource, Span, Timestamp};
 
 use super::moment::{Unit, parse_wait};
@@ -227,10 +227,10 @@ impl ProviderHeaders {
             }
             Meaning::StructuredLimit => self.structured(value),
             Meaning::ErrorType => self.quota_exhausted |= value.starts_with(b"ServiceQuotaExceeded"),
-            Meaning::InputUsed => self.input = self.input.max(amount(value)),
-            Meaning::OutputUsed => self.output = self.output.max(amount(value)),
-            Meaning::CacheRead => self.cache_read = self.cache_read.max(amount(value).unwrap_or(0)),
-            Meaning::CacheWritten => self.cache_written = self.cache_written.max(amount(value).unwrap_or(0)),
+            Meaning::InputUsed => self.input = self.input.max(used(value)),
+            Meaning::OutputUsed => self.output = self.output.max(used(value)),
+            Meaning::CacheRead => self.cache_read = self.cache_read.max(used(value).unwrap_or(0)),
+            Meaning::CacheWritten => self.cache_written = self.cache_written.max(used(value).unwrap_or(0)),
         }
     }
 
@@ -356,6 +356,11 @@ fn amount(text: &[u8]) -> Option<u64> {
         return None;
     }
     std::str::from_utf8(whole).ok()?.parse().ok()
+}
+
+/// An amount that one call may have used; absurd ones are nothing.
+fn used(text: &[u8]) -> Option<u64> {
+    amount(text).filter(|amount| *amount <= LARGEST_USE)
 }
 
 fn meaning(name: &[u8]) -> Option<Meaning> {

@@ -121,6 +121,18 @@ fn usage_in_headers() {
 }
 
 #[test]
+fn usage_that_cannot_be_is_nothing() {
+    for nonsense in ["-5", "9000000000000000000", "1000000001", "many", ""] {
+        let mut headers = ProviderHeaders::new(Timestamp::from_millis(1_792_567_680_000));
+        headers.see(b"x-amzn-bedrock-input-token-count", nonsense.as_bytes());
+        assert_eq!(headers.usage(), None, "{nonsense}");
+        headers.see(b"x-amzn-bedrock-output-token-count", b"7");
+        let usage = headers.usage().unwrap();
+        assert_eq!((usage.input, usage.output), (None, Some(7)), "{nonsense}");
+    }
+}
+
+#[test]
 fn negative_limits_make_the_amounts_beside_them_unbelievable() {
     let mut headers = ProviderHeaders::new(NOW);
     headers.see(b"x-ratelimit-limit-tokens", b"-1");

@@ -3,7 +3,7 @@
 //! A document counts only as a whole: its numbers wait in `pending` until the reader calls [`Document::commit`]. Half an
 //! event, or one in a damaged frame, states nothing. What a caller saw of it was seen all the same.
 
-use crate::cost::json::{Container, Path, Visitor};
+use crate::cost::json::{Container, Literal, Path, Visitor};
 use crate::upstream::ErrorEvent;
 
 use super::Usage;
@@ -26,23 +26,33 @@ pub(super) struct Totals {
     whole_stated: bool,
     pub(super) visible: Counter,
     pub(super) error: Option<ErrorEvent>,
+    /// A known number was no amount: negative, absurd, or of another type.
+    nonsense: bool,
     /// Documents that ended.
     pub(super) documents: u64,
 }
 
 impl Totals {
-    /// What all that was stated adds up to. `seen` stands in for an output that was not stated.
-    pub(super) fn usage(&self, cache_inside: bool, seen: u64) -> Option<Usage> {
-        let mut usage = self.stated.usage(self.per_choice_sum(), cache_inside)?;
-        let placeholder = self.stated.get(Field::OutputAtStart).unwrap_or(0);
-        usage.output = usage.output.or(Some(seen.max(placeholder)));
-        Some(usage)
+    /// What all that was stated adds up to.
+    pub(super) fn usage(&self, cache_inside: bool) -> Option<Usage> {
+        self.stated.usage(self.per_choice_sum(), cache_inside)
+    }
+
+    /// The output that the first event of a stream names, a floor when nothing else does.
+    pub(super) fn placeholder(&self) -> u64 {
+        self.stated.get(Field::OutputAtStart).unwrap_or(0)
+    }
+
+    /// Something known was stated that cannot be.
+    pub(super) const fn has_nonsense(&self) -> bool {
+        self.nonsense
     }
 
     /// With what the documents inside the documents say.
     pub(super) fn merged(&self, other: &Self) -> Self {
         let mut both = self.clone();
         both.stated.merge(&other.stated);
+        both.nonsense |= other.nonsense;
         if let Some(error) = &other.error {
             both.error.get_or_insert_default().merge(error);
         }
@@ -106,6 +116,7 @@ struct Pending {
     choices: u32,
     error: ErrorEvent,
     is_error: bool,
+    nonsense: bool,
     ended: bool,
 }
 
@@ -148,6 +159,7 @@ impl Document {
             }
         }
         totals.stated.merge(&event.stated);
+        totals.nonsense |= event.nonsense;
         if event.is_error {
             let error = totals.error.get_or_insert_default();
             error.merge(&event.error);
@@ -245,25 +257,38 @@ impl Document {
         }
     }
 
-    fn usage_number(&mut self, depth: usize, place: Place, text: &[u8]) {
-        let Some(value) = amount(text) else { return };
-        let Some(name) = self.path.last_name() else { return };
+    /// What an amount at the present place states; true when it is a part of a sum.
+    fn stated_here(&self) -> Option<(Field, bool)> {
+        let name = self.path.last_name()?;
+        let Some((depth, place)) = self.usage else {
+            return field::root(name).filter(|_| self.depth() == 1).map(|field| (field, false));
+        };
         let below = self.path.depth().saturating_sub(depth);
         let parent = self.path.depth().checked_sub(2).and_then(|level| self.path.name(level));
-        let field = match (below, parent) {
-            (1, _) => field::direct(place, name),
-            (2, Some(parent)) => field::nested(parent, name),
+        match (below, parent) {
+            (1, _) => field::direct(place, name).map(|field| (field, false)),
+            (2, Some(parent)) => field::nested(parent, name).map(|field| (field, false)),
             (3, None) if self.path.name(depth) == Some(b"iterations") => {
-                if let Some(field) = field::iteration(name) {
-                    self.pending.stated.add(field, value);
-                }
-                None
+                field::iteration(name).map(|field| (field, true))
             }
             _ => None,
-        };
-        if let Some(field) = field {
-            self.pending.stated.raise(field, value);
         }
+    }
+
+    /// Takes note of a number that may state something; true when it does.
+    fn state(&mut self, text: &[u8]) -> bool {
+        let Some((field, is_part)) = self.stated_here() else { return self.usage.is_some() };
+        match amount(text) {
+            Some(value) if is_part => self.pending.stated.add(field, value),
+            Some(value) => self.pending.stated.raise(field, value),
+            None => self.pending.nonsense = true,
+        }
+        true
+    }
+
+    /// A value that is no number begins.
+    fn no_number(&mut self) {
+        self.pending.nonsense |= self.stated_here().is_some();
     }
 
     fn is_choice_element(&self) -> bool {
@@ -276,6 +301,7 @@ impl Document {
             Some(take) => take,
             None => {
                 self.note_len = 0;
+                self.no_number();
                 self.decide()
             }
         };
@@ -299,6 +325,7 @@ impl Document {
         if self.path.depth() == 0 && container == Container::Array {
             self.base = 1;
         }
+        self.no_number();
         if container == Container::Object {
             if self.usage.is_none()
                 && let Some(place) = field::place(&self.path, self.base)
@@ -334,17 +361,11 @@ impl Document {
     }
 
     fn number(&mut self, text: &[u8]) {
-        if let Some((depth, place)) = self.usage {
-            self.usage_number(depth, place, text);
+        if self.state(text) {
             return;
         }
         let Some(name) = self.path.last_name() else { return };
-        if self.depth() == 1
-            && let Some(field) = field::root(name)
-            && let Some(value) = amount(text)
-        {
-            self.pending.stated.raise(field, value);
-        } else if name == b"index" && self.depth() == 3 && self.path.name(self.base) == Some(b"choices") {
+        if name == b"index" && self.depth() == 3 && self.path.name(self.base) == Some(b"choices") {
             self.pending.choice = amount(text);
         } else if self.failed || self.in_error() {
             match name {
@@ -377,5 +398,11 @@ impl<P: Payload> Visitor for WithPayload<'_, P> {
     }
     fn number(&mut self, text: &[u8]) {
         self.document.number(text);
+    }
+    fn literal(&mut self, literal: Literal) {
+        // Null says that nothing is said.
+        if literal != Literal::Null {
+            self.document.no_number();
+        }
     }
 }

@@ -29,6 +29,7 @@ use inflate::Inflater;
 use reader::Reader;
 use sequence::Sequence;
 use sse::Sse;
+pub use stated::LARGEST_USE;
 
 /// LLM tokens that a response states, by the accounting of all dialects alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,11 +73,13 @@ pub struct ResponseHead<'a> {
     pub streams: bool,
 }
 
-/// Why a response's usage is not known.
+/// Why a response's usage is not known, or not all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Anomaly {
     /// Nothing was stated, or only null, zero or nonsense.
     UsageMissing,
+    /// A part was not stated, or something known was nonsense; the rest holds.
+    UsagePartial,
     /// The body is compressed in a way that is not read.
     UnreadableEncoding,
     /// A checksum failed, or compressed data was damaged or inflated beyond reason.
@@ -86,13 +89,14 @@ pub enum Anomaly {
 /// What a response said, at its end of whatever kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What the response states; `None` = unknown. `output` is always there when this is.
+    /// What the response states; `None` = unknown.
     pub usage: Option<Usage>,
-    /// Visible output by count, LLM tokens; from the size of the body when it could not be read.
+    /// What stands in for an output that is not stated, LLM tokens: visible output by count, at least what the start of a
+    /// stream named; from the size of the body when it could not be read.
     pub output_seen: u64,
     /// An error object was in the body.
     pub error: Option<ErrorEvent>,
-    /// Set exactly when `usage` is `None`.
+    /// Set when `usage` is `None` or not all that there should be.
     pub anomaly: Option<Anomaly>,
     /// Bytes of the body as they passed.
     pub body_bytes: u64,
@@ -230,9 +234,18 @@ impl ResponseMeter {
             let bytes = if self.streams || self.labelled_events { events } else { text };
             output_seen = output_seen.max(self.body_bytes.checked_div(bytes).unwrap_or(0));
         }
-        let usage = totals.usage(self.cache_inside, output_seen).filter(|_| !damaged);
+        let usage = totals.usage(self.cache_inside).filter(|_| !damaged);
+        if usage.is_some() {
+            output_seen = output_seen.max(totals.placeholder());
+        }
         let anomaly = match usage {
-            Some(_) => None,
+            // What states no output and shows none has none: vectors, blocked answers.
+            Some(Usage { input: Some(_), output, .. })
+                if !totals.has_nonsense() && (output.is_some() || output_seen == 0) =>
+            {
+                None
+            }
+            Some(_) => Some(Anomaly::UsagePartial),
             None if unreadable => Some(Anomaly::UnreadableEncoding),
             None if damaged => Some(Anomaly::Damaged),
             None => Some(Anomaly::UsageMissing),

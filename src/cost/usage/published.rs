@@ -4,7 +4,7 @@
 //! whether it will come, a stream that is cut publishes nothing, and errors inside a stream are not part of it.
 
 use super::Usage;
-use super::stated::LARGEST;
+use super::stated::LARGEST_USE;
 
 /// Namespace of the metadata, Envoy's default.
 const NAMESPACE: &str = "envoy.ai.token_usage";
@@ -31,7 +31,7 @@ pub fn published(read: &mut dyn FnMut(&[&str]) -> Option<Vec<u8>>) -> Option<Usa
 fn number(typed: bool, bytes: Option<Vec<u8>>) -> Option<u64> {
     let bytes: [u8; 8] = bytes?.try_into().ok()?;
     if typed {
-        return Some(u64::from_le_bytes(bytes)).filter(|value| *value <= LARGEST);
+        return Some(u64::from_le_bytes(bytes)).filter(|value| *value <= LARGEST_USE);
     }
     let value = f64::from_le_bytes(bytes);
     (0.0..=1e9).contains(&value).then_some(value as u64)

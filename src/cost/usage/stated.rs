@@ -58,7 +58,7 @@ impl Field {
 }
 
 /// Larger numbers are nonsense: no model reads or writes that much in one call.
-pub(super) const LARGEST: u64 = 1_000_000_000;
+pub const LARGEST_USE: u64 = 1_000_000_000;
 
 /// Stated numbers by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,7 +160,7 @@ pub(super) fn amount(text: &[u8]) -> Option<u64> {
     if whole.iter().chain(fraction).all(u8::is_ascii_digit) {
         let whole: u64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
         let up = fraction.iter().any(|digit| *digit != b'0');
-        return Some(whole.saturating_add(u64::from(up))).filter(|amount| *amount <= LARGEST);
+        return Some(whole.saturating_add(u64::from(up))).filter(|amount| *amount <= LARGEST_USE);
     }
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
