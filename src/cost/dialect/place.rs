@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 /// The segments of a path, without query and empty segments, percent-decoded once each.
 ///
-/// Cut before decoding, so that an encoded slash stays inside its segment (Bedrock model ARNs).
+/// Cut before decoding, so that an encoded slash stays inside its segment (Bedrock model ARNs). `.` and `..` are walked,
+/// as servers do behind an Envoy that does not.
 pub(super) struct Place<'a> {
     segments: Vec<Cow<'a, str>>,
     query: &'a [u8],
@@ -14,8 +15,17 @@ impl<'a> Place<'a> {
     pub(super) fn new(path: &'a [u8]) -> Self {
         let mut halves = path.splitn(2, |&byte| byte == b'?' || byte == b'#');
         let segments = halves.next().unwrap_or_default().split(|&byte| byte == b'/');
-        let segments = segments.filter(|segment| !segment.is_empty()).map(decode).collect();
-        Self { segments, query: halves.next().unwrap_or_default() }
+        let mut found: Vec<Cow<'_, str>> = Vec::new();
+        for segment in segments.filter(|segment| !segment.is_empty()).map(decode) {
+            match &*segment {
+                "." => {}
+                ".." => {
+                    found.pop();
+                }
+                _ => found.push(segment),
+            }
+        }
+        Self { segments: found, query: halves.next().unwrap_or_default() }
     }
 
     /// The segment `back` places before the last one.

@@ -124,6 +124,23 @@ fn paths_that_are_not_metered() {
 }
 
 #[test]
+fn dots_in_a_path_are_walked() {
+    for path in [
+        "/v1/chat/completions/.",
+        "/v1/chat/./completions",
+        "/v1/chat/completions/x/..",
+        "/v1/models/../chat/completions",
+        "/v1/chat/%2e/completions/%2E%2e/completions",
+        "/../../v1/chat/completions/",
+    ] {
+        let found = classify(path.as_bytes(), None).map(|found| (found.dialect, found.operation));
+        assert_eq!(found, Some((OpenAi, Chat)), "{path}");
+    }
+    assert_eq!(classify(b"/v1/chat/completions/..", None), None);
+    assert_eq!(classify(b"/..", None), None);
+}
+
+#[test]
 fn the_configured_provider_names_the_dialect_but_not_the_body() {
     let found = classify(b"/v1/chat/completions", Some(Mistral)).unwrap();
     assert_eq!((found.dialect, found.shape), (Mistral, OpenAi));
