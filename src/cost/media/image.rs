@@ -41,7 +41,7 @@ enum Rule {
     /// Fit into 2048 px, then the shorter side into 768 px; a base plus so much per 512 px tile.
     Tiles { base: u64, tile: u64 },
     /// 32 px patches after the longer side is fitted; `milli` LLM tokens per thousand patches.
-    Patches { milli: u64, edge: u32, most: u64, low_edge: Option<u32> },
+    Patches { milli: u64, auto: Fit, low: Fit, high: Fit, original: Fit },
     /// 28 px patches, both bounded.
     Claude { edge: u32, most: u64 },
     /// One tile when small, else 768 px tiles.
@@ -50,15 +50,25 @@ enum Rule {
     Flat(u64),
 }
 
+/// The longer side in pixels that a picture is shrunk to, and the most patches it is cut into.
+type Fit = (u32, u64);
+
+const THUMBNAIL: Fit = (512, 256);
+const HIGH: Fit = (2_048, 2_500);
+const FINE: Fit = (2_048, 6_144);
+const LARGE: Fit = (6_000, 10_000);
+/// litellm stops there; OpenAI names no bound.
+const WHOLE: Fit = (65_535, 30_000);
+
 /// Parts of model names, lower case, first match wins.
 const RULES: &[(&str, Rule)] = &[
     ("gpt-4o-mini", Rule::Tiles { base: 2_833, tile: 5_667 }),
-    ("gpt-4.1-mini", Rule::Patches { milli: 1_620, edge: 2_048, most: 1_536, low_edge: None }),
-    ("gpt-5.4", Rule::Patches { milli: 1_200, edge: 2_048, most: 2_500, low_edge: None }),
-    ("gpt-5.5", Rule::Patches { milli: 1_200, edge: 6_000, most: 10_000, low_edge: Some(512) }),
-    ("gpt-5.6", Rule::Patches { milli: 1_200, edge: 65_535, most: 30_000, low_edge: Some(512) }),
-    ("gpt-6", Rule::Patches { milli: 1_200, edge: 65_535, most: 30_000, low_edge: Some(512) }),
-    ("gpt-5.2", Rule::Patches { milli: 1_200, edge: 2_048, most: 6_144, low_edge: None }),
+    ("gpt-4.1-mini", Rule::Patches { milli: 1_620, auto: FINE, low: FINE, high: FINE, original: FINE }),
+    ("gpt-5.2", Rule::Patches { milli: 1_200, auto: FINE, low: FINE, high: FINE, original: FINE }),
+    ("gpt-5.4", Rule::Patches { milli: 1_200, auto: HIGH, low: FINE, high: HIGH, original: LARGE }),
+    ("gpt-5.5", Rule::Patches { milli: 1_200, auto: LARGE, low: THUMBNAIL, high: HIGH, original: LARGE }),
+    ("gpt-5.6", Rule::Patches { milli: 1_200, auto: WHOLE, low: THUMBNAIL, high: HIGH, original: WHOLE }),
+    ("gpt-6", Rule::Patches { milli: 1_200, auto: WHOLE, low: THUMBNAIL, high: HIGH, original: WHOLE }),
     ("gpt-5", Rule::Tiles { base: 70, tile: 140 }),
     ("o1", Rule::Tiles { base: 75, tile: 150 }),
     ("o3", Rule::Tiles { base: 75, tile: 150 }),
@@ -68,6 +78,10 @@ const RULES: &[(&str, Rule)] = &[
     ("sonnet-4", Rule::Claude { edge: 1_568, most: 1_568 }),
     ("opus-4-7", Rule::Claude { edge: 2_576, most: 4_784 }),
     ("opus-4-8", Rule::Claude { edge: 2_576, most: 4_784 }),
+    ("opus-4-9", Rule::Claude { edge: 2_576, most: 4_784 }),
+    ("opus-4.7", Rule::Claude { edge: 2_576, most: 4_784 }),
+    ("opus-4.8", Rule::Claude { edge: 2_576, most: 4_784 }),
+    ("opus-4.9", Rule::Claude { edge: 2_576, most: 4_784 }),
     ("opus-4", Rule::Claude { edge: 1_568, most: 1_568 }),
     ("claude", Rule::Claude { edge: 2_576, most: 4_784 }),
     ("gemini-3", Rule::Flat(1_120)),
@@ -114,11 +128,12 @@ impl Rule {
                 let (width, height) = fit_short(width, height, 768);
                 cells(width, height, 512).min(16).saturating_mul(tile).saturating_add(base)
             }
-            Self::Patches { milli, edge, most, low_edge } => {
-                let (edge, most) = match (detail, low_edge) {
-                    (Detail::Low, Some(low)) => (low, most),
-                    (Detail::High, Some(_)) => (2_048, 2_500),
-                    _ => (edge, most),
+            Self::Patches { milli, auto, low, high, original } => {
+                let (edge, most) = match detail {
+                    Detail::Auto => auto,
+                    Detail::Low => low,
+                    Detail::High => high,
+                    Detail::Original => original,
                 };
                 let (width, height) = fit_long(width, height, edge);
                 cells(width, height, 32).min(most).saturating_mul(milli).div_ceil(1_000)
@@ -137,9 +152,9 @@ impl Rule {
     fn bound(&self) -> u64 {
         match *self {
             Self::Tiles { base, tile } => tile.saturating_mul(8).saturating_add(base),
-            Self::Patches { milli, most, .. } => most.saturating_mul(milli).div_ceil(1_000),
+            Self::Patches { milli, auto: (_, most), .. } => most.saturating_mul(milli).div_ceil(1_000),
             Self::Claude { most, .. } => most,
-            Self::Gemini => 258 * 4,
+            Self::Gemini => 258 * 16,
             Self::Flat(cost) => cost,
         }
     }

@@ -100,15 +100,41 @@ fn formulas() {
         ("gpt-4o", Dialect::OpenAi, 2_048, 4_096, auto, 1_105),
         ("gpt-4o", Dialect::OpenAi, 4_096, 4_096, Detail::Low, 85),
         ("gpt-5.4-mini", Dialect::OpenAi, 1_024, 1_024, auto, 1_229),
+        ("gpt-5.4", Dialect::OpenAi, 4_032, 3_024, Detail::High, 3_000),
+        ("gpt-5.4", Dialect::OpenAi, 4_032, 3_024, auto, 3_000),
+        ("gpt-5.4", Dialect::OpenAi, 4_032, 3_024, Detail::Low, 3_687),
+        ("gpt-5.4", Dialect::OpenAi, 4_032, 3_024, Detail::Original, 12_000),
+        ("gpt-5.2", Dialect::OpenAi, 2_048, 2_048, auto, 4_916),
+        ("gpt-4.1-mini", Dialect::OpenAi, 2_048, 2_048, auto, 6_636),
+        ("gpt-6-astra", Dialect::OpenAi, 4_032, 3_024, auto, 14_364),
+        ("gpt-5-2025-08-07", Dialect::OpenAi, 1_024, 1_024, auto, 630),
         ("gpt-5.5", Dialect::OpenAi, 512, 512, Detail::Low, 308),
         ("claude-sonnet-4-5", Dialect::Anthropic, 1_024, 1_024, auto, 1_369),
         ("claude-opus-4-8", Dialect::Anthropic, 8_000, 8_000, auto, 4_784),
+        ("anthropic/claude-opus-4.8", Dialect::OpenAi, 8_000, 8_000, auto, 4_784),
+        ("anthropic/claude-opus-4.5", Dialect::OpenAi, 8_000, 8_000, auto, 1_568),
         ("gemini-2.5-flash", Dialect::Gemini, 300, 300, auto, 258),
         ("gemini-2.5-flash", Dialect::Gemini, 1_500, 1_500, auto, 1_032),
         ("gemini-3-pro", Dialect::Gemini, 4_000, 3_000, auto, 1_120),
         ("m-chat", Dialect::OpenAi, 1, 1, auto, 255),
     ] {
         assert_eq!(picture(width, height, detail).llm_tokens(Some(model), shape), expected, "{model}");
+    }
+}
+
+#[test]
+fn a_picture_of_unknown_size_costs_the_bound_of_its_formula_up_to_a_limit() {
+    let picture = Item::referred(Format::Image);
+    for (model, shape, expected) in [
+        ("gpt-4o", Dialect::OpenAi, 1_445),
+        ("gpt-5", Dialect::OpenAi, 1_190),
+        ("o3", Dialect::OpenAi, 1_275),
+        ("claude-sonnet-4-5", Dialect::Anthropic, 1_568),
+        ("claude-opus-4-8", Dialect::Anthropic, 2_000),
+        ("gemini-2.5-flash", Dialect::Gemini, 2_000),
+        ("gemini-3-pro", Dialect::Gemini, 1_120),
+    ] {
+        assert_eq!(picture.llm_tokens(Some(model), shape), expected, "{model}");
     }
 }
 
