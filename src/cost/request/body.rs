@@ -186,6 +186,31 @@ impl Body {
         }
     }
 
+    /// A value begins: what an earlier member of the same name said, or said below it, does not count any more.
+    pub(super) fn forget(&mut self) {
+        let depth = self.path.depth();
+        if depth == 0 || depth > 2 {
+            return;
+        }
+        let (path, row) = (&self.path, self.row);
+        for (places, kept) in [(row.caps, &mut self.caps), (row.copies, &mut self.copies)] {
+            for (names, slot) in places.iter().zip(kept) {
+                if names.get(..depth).is_some_and(|start| path.is(start)) {
+                    *slot = None;
+                }
+            }
+        }
+        if path.is(&["stream"]) {
+            self.stream = None;
+        } else if path.is(&["stream_options"]) || path.is(&["stream_options", "include_usage"]) {
+            self.include_usage = false;
+        } else if path.is(&["model"]) {
+            self.model = Start::new();
+        } else if path.is(&["prompt"]) {
+            self.prompts = 0;
+        }
+    }
+
     /// Names the value at hand by its member, in an array by the array's member.
     pub(super) fn place(&self) -> &[u8] {
         let last = self.path.last_name();
@@ -195,6 +220,7 @@ impl Body {
 
 impl Visitor for Body {
     fn begin(&mut self, container: Container) {
+        self.forget();
         let depth = self.path.depth();
         let object = container == Container::Object;
         if depth == 0 {
@@ -297,6 +323,7 @@ impl Visitor for Body {
     }
 
     fn number(&mut self, text: &[u8]) {
+        self.forget();
         Self::set(self.row.caps, &self.path, &mut self.caps, number::count(text));
         Self::set(self.row.copies, &self.path, &mut self.copies, number::count(text));
         let listed = ["prompt", "input"];
@@ -308,8 +335,7 @@ impl Visitor for Body {
     }
 
     fn literal(&mut self, literal: Literal) {
-        Self::set(self.row.caps, &self.path, &mut self.caps, None);
-        Self::set(self.row.copies, &self.path, &mut self.copies, None);
+        self.forget();
         let value = match literal {
             Literal::True => Some(true),
             Literal::False => Some(false),
@@ -319,8 +345,6 @@ impl Visitor for Body {
             self.stream = value;
         } else if self.path.is(&["stream_options", "include_usage"]) {
             self.include_usage = value == Some(true);
-        } else if self.path.is(&["model"]) {
-            self.model = Start::new();
         }
         self.json_scalar(match literal {
             Literal::True => b"true",

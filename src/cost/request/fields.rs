@@ -1,6 +1,6 @@
 //! Which members of a body hold what.
 
-use crate::cost::dialect::Row;
+use crate::cost::dialect::{Operation, Row};
 use crate::cost::json::Path;
 
 /// How the strings at a place count.
@@ -64,6 +64,19 @@ pub(super) fn is_opaque(name: &[u8]) -> bool {
             | b"model"
             | b"ttl"
     )
+}
+
+/// Strings that the model reads as they are: base64 there is text to it, whatever stands in front.
+///
+/// Embeddings of pictures take them among the texts.
+pub(super) fn is_spoken(name: &[u8], operation: Operation) -> bool {
+    match name {
+        b"content" | b"text" | b"prompt" | b"system" | b"instructions" | b"arguments" | b"description" => {
+            true
+        }
+        b"input" | b"inputs" => operation != Operation::Embeddings,
+        _ => false,
+    }
 }
 
 /// Strings inside prose that hold base64 when they look like it.

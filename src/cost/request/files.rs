@@ -22,17 +22,14 @@ pub(super) enum Found {
 }
 
 /// Tells what a string is by its head, its name and the name of the member that holds it.
-pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool) -> Found {
-    if let Some(inline) = head.strip_prefix(b"data:") {
-        let marker = b";base64,";
-        let at = inline.windows(marker.len()).position(|window| window == marker);
-        if let Some(at) = at {
-            let start = at.saturating_add(marker.len()).saturating_add(b"data:".len());
-            return Found::Base64 { start, expected: by_word(inline) };
-        }
-    }
-    if json {
+///
+/// `is_spoken`: what stands there is read as text by the model.
+pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool, is_spoken: bool) -> Found {
+    if json || is_spoken {
         return Found::Text;
+    }
+    if let Some((start, expected)) = data_url(head) {
+        return Found::Base64 { start, expected };
     }
     let placed = match by_word(name) {
         Format::Unknown => by_word(holder),
@@ -50,6 +47,17 @@ pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool) -> 
         return Found::Referred(Item::referred(placed));
     }
     Found::Text
+}
+
+/// Where the base64 of a `data:` URL begins, and what its media type says. Scheme and `base64` in whatever case.
+fn data_url(head: &[u8]) -> Option<(usize, Format)> {
+    let (scheme, inline) = head.split_at_checked(b"data:".len())?;
+    if !scheme.eq_ignore_ascii_case(b"data:") {
+        return None;
+    }
+    let marker = b";base64,";
+    let at = inline.windows(marker.len()).position(|window| window.eq_ignore_ascii_case(marker))?;
+    Some((at.saturating_add(marker.len()).saturating_add(scheme.len()), by_word(inline)))
 }
 
 /// The format that a media type, a member's name or its holder's names.

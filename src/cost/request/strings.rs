@@ -54,8 +54,8 @@ impl Body {
 
     /// A string begins: what may it be?
     fn open_string(&mut self) -> Sink {
+        self.forget();
         if self.path.is(&["model"]) {
-            self.model = Start::new();
             return Sink::Model;
         }
         if self.operation == Operation::Completions && self.path.is(&["prompt", "*"]) {
@@ -80,7 +80,8 @@ impl Body {
     fn decide(&mut self, head: &[u8]) {
         let holder =
             self.path.depth().checked_sub(2).and_then(|level| self.path.name(level)).unwrap_or_default();
-        let found = files::recognise(head, self.place(), holder, self.is_json());
+        let is_spoken = fields::is_spoken(self.place(), self.operation);
+        let found = files::recognise(head, self.place(), holder, self.is_json(), is_spoken);
         self.sink = match found {
             Found::Text => {
                 self.text.feed(head);

@@ -56,6 +56,38 @@ fn caps_that_make_no_sense_are_none() {
 }
 
 #[test]
+fn a_member_that_is_repeated_says_what_its_last_value_says() {
+    for (path, body, cap) in [
+        ("/v1/chat/completions", r#"{"max_tokens":1,"max_tokens":"9000"}"#, None),
+        ("/v1/chat/completions", r#"{"max_tokens":1,"max_tokens":[9000]}"#, None),
+        ("/v1/chat/completions", r#"{"max_tokens":1,"max_tokens":{"x":9000}}"#, None),
+        ("/v1/chat/completions", r#"{"max_tokens":"1","max_tokens":9000}"#, Some(9_000)),
+        ("/v1/chat/completions", r#"{"max_tokens":10,"n":5,"n":"5"}"#, Some(10)),
+        ("/v1/completions", r#"{"max_tokens":10,"prompt":["a","b"],"prompt":"a"}"#, Some(10)),
+        ("/model/m/converse", r#"{"inferenceConfig":{"maxTokens":1},"inferenceConfig":{}}"#, None),
+        ("/model/m/converse", r#"{"inferenceConfig":{"maxTokens":1},"inferenceConfig":null}"#, None),
+        (
+            "/model/m/converse",
+            r#"{"inferenceConfig":{"maxTokens":1},"inferenceConfig":{"maxTokens":9}}"#,
+            Some(9),
+        ),
+        ("/api/chat", r#"{"options":{"num_predict":1},"options":"x"}"#, None),
+        (
+            "/v1beta/models/m:generateContent",
+            r#"{"generationConfig":{"maxOutputTokens":1,"candidateCount":2},"generationConfig":{"maxOutputTokens":7}}"#,
+            Some(7),
+        ),
+    ] {
+        assert_eq!(read(path, body).declared_output, cap, "{body}");
+    }
+    for last in ["5", "{\"x\":\"b\"}", "[\"b\"]", "true"] {
+        assert_eq!(chat(&format!("{{\"model\":\"a\",\"model\":{last}}}")).model, None, "{last}");
+    }
+    assert!(!chat(r#"{"stream":true,"stream":"false"}"#).streams);
+    assert!(!chat(r#"{"stream_options":{"include_usage":true},"stream_options":{}}"#).usage_requested);
+}
+
+#[test]
 fn copies_and_prompts_multiply() {
     assert_eq!(chat(r#"{"n":3,"max_tokens":10}"#).declared_output, Some(30));
     assert_eq!(chat(r#"{"n":0,"max_tokens":10}"#).declared_output, Some(10));
@@ -151,6 +183,33 @@ fn pictures_cost_a_bounded_amount() {
     let inline = picture(&format!("data:image/png;base64,{}", "A".repeat(2_550_000)));
     assert!((85..=2_100).contains(&inline), "{inline}");
     assert_eq!(picture("https://cdn.example/quay.jpg"), inline);
+}
+
+#[test]
+fn text_that_begins_like_a_picture_is_text() {
+    let prose = "The harbour master keeps a book of every boat that comes in at night. ".repeat(300);
+    let chat = |part: &str| chat(&format!("{{\"model\":\"gpt-4o\",{part}}}")).input_llm_tokens;
+    let plain = chat(&format!(r#""messages":[{{"role":"user","content":"{prose}"}}]"#));
+    for part in [
+        r#""messages":[{"role":"user","content":"#,
+        r#""messages":[{"role":"user","content":[{"type":"text","text":"#,
+        r#""messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"#,
+        r#""tools":[{"function":{"parameters":{"default":"#,
+    ] {
+        let ends = part.chars().rev().filter_map(|open| match open {
+            '{' => Some('}'),
+            '[' => Some(']'),
+            _ => None,
+        });
+        let body = format!("{part}\"data:image/png;base64,{prose}\"{}", ends.collect::<String>());
+        let llm_tokens = chat(&body);
+        assert!(llm_tokens.abs_diff(plain) < plain / 10, "{llm_tokens}, plain {plain}: {part}");
+    }
+    let picture = format!(
+        r#""messages":[{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"DATA:image/png;BASE64,{}"}}}}]}}]"#,
+        "A".repeat(100_000)
+    );
+    assert!(chat(&picture) < 2_100);
 }
 
 #[test]
