@@ -30,17 +30,32 @@ impl PoolLine {
     fn place(&self, due: Timestamp, context: u32) -> usize {
         self.line.partition_point(|(other, held)| (*other, held.context) < (due, context))
     }
+
+    fn next(&mut self, now: Timestamp) -> Option<Held> {
+        let due = self.line.front()?.0;
+        if due > now {
+            // A clock that stepped back makes the last early try look like the future.
+            let rested = now < self.tried_early || now.since(self.tried_early) >= EARLY_TRY;
+            if !rested {
+                return None;
+            }
+            self.tried_early = now;
+        }
+        self.line.pop_front().map(|(_, held)| held)
+    }
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     pools: Vec<PoolLine>,
+    /// The pool to be asked next.
+    turn: usize,
 }
 
 impl Parking {
     pub(super) fn new(pools: usize) -> Self {
-        Self { pools: (0..pools).map(|_| PoolLine::default()).collect() }
+        Self { pools: (0..pools).map(|_| PoolLine::default()).collect(), turn: 0 }
     }
 
     /// Number of calls held in a pool's line.
@@ -72,20 +87,17 @@ impl Parking {
         }
     }
 
-    /// Takes the next call to be tried: one whose turn has come, else now and then the first in a line.
+    /// Takes the next call to be tried: one whose turn has come, else now and then the first in a line. The pools take
+    /// turns, so that one of which hundreds are ready does not hold up the others.
     pub(super) fn next(&mut self, now: Timestamp) -> Option<(usize, Held)> {
-        self.pools.iter_mut().enumerate().find_map(|(pool, line)| {
-            let due = line.line.front()?.0;
-            // A clock that stepped back makes the last early try look like the future.
-            let rested = now < line.tried_early || now.since(line.tried_early) >= EARLY_TRY;
-            if due > now && !rested {
-                return None;
+        for _ in 0..self.pools.len() {
+            let pool = if self.turn < self.pools.len() { self.turn } else { 0 };
+            self.turn = pool.saturating_add(1);
+            if let Some(held) = self.pools.get_mut(pool)?.next(now) {
+                return Some((pool, held));
             }
-            if due > now {
-                line.tried_early = now;
-            }
-            line.line.pop_front().map(|(_, held)| (pool, held))
-        })
+        }
+        None
     }
 
     /// Lets the first call of a pool be tried at once: the one before it just passed before its turn.

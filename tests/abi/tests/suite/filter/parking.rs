@@ -70,19 +70,207 @@ fn a_parked_call_whose_client_leaves_holds_nothing() {
     sound(&bench);
 }
 
+/// So many calls at a time, as many others wait up to `wait_ms`.
+fn many_at_a_time(slots: u64, wait_ms: u64) -> impl FnOnce(&mut Value) {
+    move |config| {
+        one_at_a_time(wait_ms)(config);
+        let pool = Bench::pool(config, "m-chat");
+        pool["limits"]["concurrent_requests"] = slots.into();
+    }
+}
+
+/// Takes `slots` slots and parks as many calls.
+fn all_taken(
+    bench: &mut Bench,
+    slots: u64,
+    mut call: impl FnMut(&mut Bench, u64) -> StreamId,
+) -> [Vec<StreamId>; 2] {
+    [(0, Verdict::Admit), (slots, Verdict::Held)].map(|(first, verdict)| {
+        let calls: Vec<StreamId> = (first..first + slots).map(|n| call(bench, n)).collect();
+        assert!(calls.iter().all(|id| bench.verdict(*id) == verdict));
+        calls
+    })
+}
+
+/// Lets time pass by single milliseconds; the most of `calls` that stopped being held within one.
+fn most_at_once(bench: &mut Bench, mut calls: Vec<StreamId>, millis: u64) -> usize {
+    let mut most = 0;
+    for _ in 0..millis {
+        bench.host.advance_millis(1);
+        let before = calls.len();
+        calls.retain(|id| bench.verdict(*id) == Verdict::Held);
+        most = most.max(before - calls.len());
+    }
+    assert!(calls.is_empty(), "{} calls are still held", calls.len());
+    most
+}
+
 #[test]
-fn hundreds_of_parked_calls_are_answered_a_few_at_a_time() {
-    let mut bench = Bench::with(one_at_a_time(1_000));
-    let first = bench.chat(10);
-    let parked: Vec<StreamId> = (0..500).map(|n| bench.chat(11 + n)).collect();
-    bench.host.advance_millis(3_000);
+fn a_thousand_parked_calls_are_answered_a_few_at_a_time() {
+    let mut bench = Bench::with(many_at_a_time(1_000, 10_000));
+    let [passed, parked] = all_taken(&mut bench, 1_000, |bench, n| bench.chat(10 + n));
+    bench.host.advance_millis(9_999);
+    let most = most_at_once(&mut bench, parked.clone(), 130);
+    assert!((8..=16).contains(&most), "{most} answers in one tick");
     for id in parked {
-        assert_ne!(bench.verdict(id), Verdict::Held);
+        assert_eq!(bench.verdict(id), Verdict::Deny);
         bench.host.end(id);
     }
-    bench.finish(first, &Answer::usage(1, 1));
+    for id in passed {
+        bench.finish(id, &Answer::usage(1, 1));
+    }
+    assert!(bench.in_flight() == 0);
     let nesting = bench.host.world.borrow().max_nesting;
-    assert!(nesting <= 20, "{nesting} replies nest in one tick");
+    assert!(nesting <= 16, "{nesting} replies nest in one tick");
+    sound(&bench);
+}
+
+#[test]
+fn a_thousand_parked_calls_go_on_a_few_at_a_time_when_all_slots_come_back() {
+    let mut bench = Bench::with(many_at_a_time(1_000, 60_000));
+    let [passed, parked] = all_taken(&mut bench, 1_000, |bench, n| bench.chat(10 + n));
+    for id in passed {
+        bench.finish(id, &Answer::usage(1, 1));
+    }
+    let most = most_at_once(&mut bench, parked.clone(), 160);
+    assert!((8..=16).contains(&most), "{most} calls in one tick");
+    assert!(bench.host.world.borrow().max_nesting <= 16);
+    for id in parked {
+        assert_eq!(bench.verdict(id), Verdict::Admit);
+        bench.finish(id, &Answer::usage(1, 1));
+    }
+    assert!(bench.in_flight() == 0);
+    sound(&bench);
+}
+
+#[test]
+fn hundreds_of_ready_calls_of_one_pool_do_not_hold_up_another() {
+    let mut bench = Bench::with(|config| {
+        one_at_a_time(3_000)(config);
+        let mut limits = Bench::pool(config, "m-chat")["limits"].clone();
+        limits["concurrent_requests"] = 500.into();
+        let other = Bench::pool(config, "m-embed");
+        (other["limits"], other["max_wait_ms"]) = (limits, 3_000.into());
+    });
+    let [_, others] = all_taken(&mut bench, 500, |bench, n| {
+        let body = format!(r#"{{"model": "m-embed", "input": "x {n}"}}"#);
+        bench.send(field_post("/v1/embeddings"), body.as_bytes())
+    });
+    let (_first, last) = (bench.chat(10), bench.chat(11));
+    bench.host.advance_millis(2_990);
+    assert_eq!(bench.verdict(last), Verdict::Held);
+    bench.host.advance_millis(20);
+    assert_eq!(bench.verdict(last), Verdict::Deny);
+    let held = others.iter().filter(|id| bench.verdict(**id) == Verdict::Held).count();
+    assert!(held > 100, "{held} of the others still to come");
+    sound(&bench);
+}
+
+/// One call a second, others wait up to `wait_ms`, one at a time.
+fn one_a_second(wait_ms: u64) -> impl FnOnce(&mut Value) {
+    move |config| {
+        let pool = Bench::pool(config, "m-chat");
+        pool["limits"]["tokens_per_minute"] = 10_000_000.into();
+        (pool["strict_window"], pool["burst_seconds"]) = (false.into(), 1.into());
+        (pool["max_wait_ms"], pool["max_parked"]) = (wait_ms.into(), 1.into());
+    }
+}
+
+fn told_millis(bench: &mut Bench, id: StreamId) -> u64 {
+    assert_eq!(bench.verdict(id), Verdict::Deny);
+    let told = bench.host.stream(id).client_header("retry-after-ms").expect("a time");
+    told.parse().expect("milliseconds")
+}
+
+#[test]
+fn a_call_that_finds_the_store_of_parked_calls_full_is_denied_with_a_booking_that_holds() {
+    let mut bench = Bench::with(one_a_second(5_000));
+    let (first, parked) = (bench.chat(10), bench.chat(11));
+    assert_eq!((bench.verdict(first), bench.verdict(parked)), (Verdict::Admit, Verdict::Held));
+    let refused = [bench.chat(12), bench.chat(13)];
+    let told = refused.map(|id| told_millis(&mut bench, id));
+    assert!((1_900..=2_200).contains(&told[0]) && (2_900..=3_200).contains(&told[1]), "{told:?}");
+    refused.iter().for_each(|id| bench.host.end(*id));
+    bench.host.advance_millis(told[0]);
+    assert_eq!(bench.verdict(parked), Verdict::Admit);
+    // A newcomer takes nothing of what was promised, and may be parked behind it.
+    let newcomer = bench.chat(99);
+    assert_eq!(bench.verdict(newcomer), Verdict::Held);
+    let back = bench.chat(12);
+    assert_eq!(bench.verdict(back), Verdict::Admit);
+    bench.host.advance_millis(told[1] - told[0]);
+    let back = bench.chat(13);
+    assert_eq!((bench.verdict(back), bench.verdict(newcomer)), (Verdict::Admit, Verdict::Held));
+    sound(&bench);
+}
+
+#[test]
+fn a_call_that_finds_the_store_full_is_told_no_longer_wait_than_allowed_and_keeps_its_place() {
+    let mut bench = Bench::with(|config| {
+        one_a_second(30_000)(config);
+        config["max_retry_after_seconds"] = 2.into();
+    });
+    let (_first, parked) = (bench.chat(10), bench.chat(11));
+    let mut open: Vec<(u64, StreamId)> = vec![(11, parked)];
+    let mut coming: Vec<(u64, u64)> = (12..18).map(|n| (0, n)).collect();
+    let mut order = Vec::new();
+    for now in 0..9_000 {
+        while let Some(at) = coming.iter().position(|(due, _)| *due == now) {
+            let (_, n) = coming.remove(at);
+            let id = bench.chat(n);
+            if bench.verdict(id) == Verdict::Deny {
+                let told = told_millis(&mut bench, id);
+                assert!(told <= 2_000, "{told} ms");
+                coming.push((now + told, n));
+            } else {
+                open.push((n, id));
+            }
+        }
+        open.retain(|(n, id)| {
+            let passed = bench.verdict(*id) == Verdict::Admit;
+            order.extend(passed.then_some(*n));
+            !passed
+        });
+        bench.host.advance_millis(1);
+    }
+    assert_eq!(order, [11, 12, 13, 14, 15, 16, 17]);
+    sound(&bench);
+}
+
+#[test]
+fn each_class_is_parked_for_as_long_as_it_may_be() {
+    let mut bench = Bench::with(|config| {
+        one_at_a_time(300)(config);
+        Bench::pool(config, "m-chat")["classes"] = serde_json::json!({"high": {"weight": 4, "max_wait_ms": 5_000}, "low": {"weight": 1, "max_wait_ms": 0}});
+    });
+    let _first = bench.chat(10);
+    let mut send = |class: &str, n: u64| {
+        let mut headers = field_post("/v1/chat/completions");
+        headers.replace(b"x-priority", class.as_bytes());
+        bench.send(headers, &chat_body(n))
+    };
+    let [high, low] = [send("high", 11), send("low", 12)];
+    assert_eq!((bench.verdict(high), bench.verdict(low)), (Verdict::Held, Verdict::Deny));
+    bench.host.advance_millis(4_900);
+    assert_eq!(bench.verdict(high), Verdict::Held);
+    bench.host.advance_millis(200);
+    assert_eq!(bench.verdict(high), Verdict::Deny);
+    sound(&bench);
+}
+
+#[test]
+fn the_tick_is_fast_only_while_calls_are_held() {
+    let mut bench = Bench::with(one_at_a_time(5_000));
+    let tick = |bench: &mut Bench| {
+        bench.host.vm(0).state().roots.values().map(|root| root.tick_millis).collect::<Vec<_>>()
+    };
+    bench.host.advance_secs(2);
+    assert_eq!(tick(&mut bench), [500]);
+    let (first, second) = (bench.chat(10), bench.chat(11));
+    assert_eq!((bench.verdict(second), tick(&mut bench)), (Verdict::Held, vec![5]));
+    bench.finish(first, &Answer::usage(1, 1));
+    bench.host.advance_millis(1_000);
+    assert_eq!((bench.verdict(second), tick(&mut bench)), (Verdict::Admit, vec![500]));
     sound(&bench);
 }
 
@@ -155,10 +343,12 @@ fn calls_parked_in_a_machine_that_died_leave_the_gauge() {
     let mut bench = Bench::start(options, one_at_a_time(60_000));
     let first = bench.send_on(0, field_post("/v1/chat/completions"), &chat_body(10));
     assert_eq!(bench.verdict(first), Verdict::Admit);
+    let mut alive = Vec::new();
     for n in 0..5 {
         for worker in 0..2 {
             let id = bench.send_on(worker, field_post("/v1/chat/completions"), &chat_body(11 + n));
             assert_eq!(bench.verdict(id), Verdict::Held);
+            alive.extend((worker == 0).then_some(id));
         }
     }
     let parked = |bench: &Bench| bench.host.world.borrow().stats.sum(Kind::Gauge, &["m-chat", "parked"]);
@@ -167,5 +357,10 @@ fn calls_parked_in_a_machine_that_died_leave_the_gauge() {
     bench.host.reload_vm(1);
     bench.host.advance_secs(5);
     assert_eq!(parked(&bench), 5, "those of the machine that lives");
+    // Nor do the bookings of the others keep the slot for long.
+    bench.finish(first, &Answer::usage(1, 1));
+    bench.host.advance_secs(10);
+    let passed = alive.iter().filter(|id| bench.verdict(**id) == Verdict::Admit).count();
+    assert_eq!(passed, 1);
     sound(&bench);
 }
