@@ -46,7 +46,7 @@ impl Decided {
 /// Kinds of LLM tokens that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LlmTokenKind {
-    /// Reserved at admission.
+    /// Reserved for a call, counted at its end.
     Reserved,
     /// Input used, cached input not included.
     Input,

@@ -51,6 +51,8 @@ impl Session {
         self.read_out();
         let report = self.response.report.take();
         let Some(priced) = self.priced.take() else { return };
+        // Counted here, where nobody waits for the host's answer, and with what late body bytes added.
+        env.recorder.llm_tokens(self.labels(), LlmTokenKind::Reserved, self.reserved);
         let claim = core::mem::replace(&mut self.claim, Claim::None);
         let extra = core::mem::replace(&mut self.extra, Claim::None);
         let how = self.account(&priced, report.as_ref(), env);

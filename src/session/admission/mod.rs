@@ -12,7 +12,7 @@ use crate::cost::reserve;
 use crate::cost::usage::Usage;
 use crate::gate::{Ask, Booking, Decision, Standings};
 use crate::hash;
-use crate::observe::{Anomaly, Decided, LlmTokenKind};
+use crate::observe::{Anomaly, Decided};
 use crate::pool;
 use crate::reply::Answer;
 use crate::units::{Cost, Span, Timestamp};
@@ -260,7 +260,6 @@ impl Session {
         }
         self.booking = None;
         self.decide_as(decided, env);
-        env.recorder.llm_tokens(self.labels(), LlmTokenKind::Reserved, self.reserved);
         self.phase = Phase::Forwarded;
         Verdict::Forward(Forward {
             force_identity: self.plan.config.force_identity_encoding && !self.headers_left,
@@ -298,7 +297,6 @@ impl Session {
         let ask = Ask { cost, ..priced.ask };
         let index = priced.pool;
         self.extra = env.gate.charge(env.store, index, &ask, env.now, env.recorder);
-        env.recorder.llm_tokens(self.labels(), LlmTokenKind::Reserved, cost.llm_tokens);
         self.reserved = self.reserved.saturating_add(cost.llm_tokens);
         if let Some(priced) = &mut self.priced {
             priced.facts.input_llm_tokens = priced.facts.input_llm_tokens.saturating_add(llm_tokens);
