@@ -188,6 +188,12 @@ fn pools_are_explained_in_words() {
     ] {
         assert!(words.contains(expected), "{expected}\n{words}");
     }
+    let thirds = br#"{"pools": [{"name": "p", "limits": {"tokens_per_minute": 10000}}]}"#;
+    let words_of_thirds = explain(&parse(thirds).unwrap());
+    assert!(
+        words_of_thirds.contains("; 1666 at once after idling"),
+        "as on the status page: {words_of_thirds}"
+    );
     assert!(words.contains("  window   never more than the limit"), "{words}");
     let slots = br#"{"pools": [{"name": "gpus", "limits": {"concurrent_requests": 32}}]}"#;
     let words = explain(&parse(slots).unwrap());
@@ -262,9 +268,15 @@ fn a_call_is_priced() {
     );
     assert!(run(&arguments, &body(50_000)).1.contains("Reserves  10000 of 10000 tokens (100.0 %)"));
     let huge = body(1).replace("hi", &"several words ".repeat(20_000));
-    assert!(run(&arguments, &huge).1.contains("413"));
+    let text = run(&arguments, &huge).1;
+    assert!(text.contains("413") && text.contains("decided on its first 16384 bytes"), "{text}");
+    assert!(!run(&arguments, &body(100)).1.contains("Body "));
     let elsewhere = ["tests/config/good/reference.json", "--price", "/v1/chat/completions"];
-    assert!(run(&elsewhere, &body(1)).1.contains("No pool takes this call"));
+    let text = run(&elsewhere, &body(1)).1;
+    assert!(
+        text.contains("No pool takes this call") && text.contains("host localhost, model m-chat"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -272,4 +284,7 @@ fn a_credential_is_named_and_never_shown() {
     let (code, text) = run(&["--key-name"], "sk-secret\n");
     assert_eq!((code, text.trim().len()), (0, 16));
     assert!(!text.contains("secret"));
+    // An empty variable is no caller, and its name would match nobody.
+    assert_eq!(run(&["--key-name"], "").0, 2);
+    assert_eq!(run(&["--key-name"], "\n").0, 2);
 }

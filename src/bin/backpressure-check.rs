@@ -86,7 +86,11 @@ Exit:  0 all is well, 1 a configuration is refused or none was found, 2 wrong us
     /// Whether all is well.
     fn work(arguments: &Arguments, out: &mut Vec<u8>) -> Result<bool, String> {
         let Some(file) = &arguments.file else {
-            print(out, &name_of_credential(&standard_input()?));
+            let credential = standard_input()?;
+            if credential.trim_ascii().is_empty() {
+                return Err("no credential on standard input".to_owned());
+            }
+            print(out, &name_of_credential(&credential));
             return Ok(true);
         };
         let bytes = if file == "-" {

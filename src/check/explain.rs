@@ -137,8 +137,9 @@ fn limit_in_words(pool: &Pool, resource: Resource, limit: u64) -> String {
         Resource::OutputLlmTokens => "output tokens per minute",
         Resource::Concurrency => return format!("{limit} calls in flight at once"),
     };
-    let burst =
-        u128::from(limit).saturating_mul(u128::from(pool.burst.as_micros())).div_ceil(60_000_000).max(1);
+    // Rounded as the status page does; a call above it passes on a full bucket.
+    let burst = u128::from(limit).saturating_mul(u128::from(pool.burst.as_micros())) / 60_000_000;
+    let burst = burst.max(1);
     format!("{limit} {what}; {burst} at once after idling, then {}", pace(limit))
 }
 

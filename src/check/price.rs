@@ -7,6 +7,7 @@ use crate::cost::dialect::{Dialect, Endpoint, Operation, classify};
 use crate::cost::price::reserve;
 use crate::cost::request::{BodySeen, read_request};
 use crate::pool::{CallSite, find};
+use crate::session::admission::BEGINNING_BYTES;
 use crate::units::Resource;
 
 /// A POST to be priced.
@@ -30,14 +31,25 @@ pub fn price(config: &Config, call: &Call<'_>) -> String {
         path_model: None,
         path_streams: None,
     });
-    let mut facts = read_request(&endpoint, call.body, BodySeen::Complete);
+    // What is longer than the filter holds is decided on its beginning there too.
+    let held = config.body_limit_bytes;
+    let (body, seen) = if call.body.len() > held {
+        let beginning = call.body.get(..held.min(BEGINNING_BYTES)).unwrap_or(call.body);
+        (beginning, BodySeen::Prefix { declared_len: u64::try_from(call.body.len()).ok() })
+    } else {
+        (call.body, BodySeen::Complete)
+    };
+    let mut facts = read_request(&endpoint, body, seen);
     if endpoint.operation.counts_by_request() {
         facts.input_llm_tokens = 0;
     }
     let site =
         CallSite { host: call.host.as_bytes(), path: call.path.as_bytes(), model: facts.model.as_deref() };
     let Some((_, pool)) = find(config, &site) else {
+        let model = facts.model.as_deref().or_else(|| known.as_ref()?.path_model.as_deref());
+        let model = model.map_or("no model that can be read".to_owned(), |model| format!("model {model}"));
         let _ = writeln!(out, "No pool takes this call: it is passed through and costs nothing.");
+        let _ = writeln!(out, "          POST to {} at host {}, {model}", call.path, call.host);
         return out;
     };
     let dialect = match (pool.provider, &known) {
@@ -50,6 +62,13 @@ pub fn price(config: &Config, call: &Call<'_>) -> String {
     let _ = writeln!(out, "Model     {}", facts.model.as_deref().unwrap_or("none that can be read"));
     let _ = writeln!(out, "Stream    {}", if facts.streams { "yes" } else { "no" });
     let _ = writeln!(out, "Input     about {} tokens", facts.input_llm_tokens);
+    if body.len() < call.body.len() {
+        let read = body.len();
+        let _ = writeln!(
+            out,
+            "Body      above body_limit_bytes: decided on its first {read} bytes and its length"
+        );
+    }
     let output = facts.declared_output.unwrap_or(pool.default_output_llm_tokens);
     let output = if facts.readable { output } else { 0 };
     if facts.generates_output && facts.readable {
