@@ -29,6 +29,16 @@ def test_a_configuration_that_means_nothing_is_not_accepted():
     assert "/pools/0/limits/requests_per_minute" in check_envoy(text, "bad")
 
 
+def test_envoy_and_the_filter_accept_the_filter_that_the_readme_shows():
+    snippet = (ROOT / "README.md").read_text().split("```yaml\n")[1].split("```")[0]
+    (document,) = documents(ROOT / "envoy" / "envoy.yaml")
+    manager = document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    manager.update(yaml.safe_load(snippet))
+    (plugin,) = wasm_configs(document)
+    plugin["vm_config"]["code"]["local"]["filename"] = "target/backpressure.wasm"
+    assert check_envoy(json.dumps(document), "readme") == ""
+
+
 @pytest.mark.parametrize("path", ENVOY_FILES, ids=lambda path: path.stem)
 def test_it_reloads_holds_headers_and_has_all_labels(path):
     (document,) = documents(path)
