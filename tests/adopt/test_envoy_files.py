@@ -26,7 +26,10 @@ def test_envoy_and_the_filter_accept_it(path):
 
 def test_a_configuration_that_means_nothing_is_not_accepted():
     text = (ROOT / "envoy" / "envoy.yaml").read_text().replace('"requests_per_minute": 60', '"requests_per_minute": 0')
-    assert "/pools/0/limits/requests_per_minute" in check_envoy(text, "bad")
+    told = check_envoy(text, "bad")
+    assert "/pools/0/limits/requests_per_minute" in told
+    # One of two: what the installation page says of the command.
+    assert check_envoy(text.replace('"default_class": "normal"', '"default_class": 1'), "worse").count("configuration refused") == 1
 
 
 def test_envoy_and_the_filter_accept_the_filter_that_the_readme_shows():
