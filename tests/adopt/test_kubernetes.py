@@ -32,6 +32,18 @@ def test_istio_would_not_accept_any_resource():
     assert "failStrategy" in complaints([wrong])[0]
 
 
+def test_istio_accepts_the_target_that_the_plugin_names_for_waypoints():
+    (plugin,) = [document for _, document in ISTIO if document["kind"] == "WasmPlugin"]
+    text = (ROOT / "envoy" / "istio" / "wasmplugin.yaml").read_text()
+    (line,) = [line.strip(" #") for line in text.splitlines() if "targetRefs:" in line]
+    at_waypoint = json.loads(json.dumps(plugin))
+    del at_waypoint["spec"]["selector"]
+    at_waypoint["spec"].update(yaml.safe_load(line))
+    assert complaints([at_waypoint]) == [""]
+    at_waypoint["spec"]["targetRefs"][0].pop("name")
+    assert "name" in complaints([at_waypoint])[0]
+
+
 def test_the_wasm_plugin_decides_at_the_end_of_the_body():
     (plugin,) = [document for _, document in ISTIO if document["kind"] == "WasmPlugin"]
     assert plugin["spec"]["failStrategy"] == "FAIL_RELOAD"
