@@ -116,7 +116,7 @@ fn the_layout_is_the_published_one() {
 }
 
 #[test]
-fn a_damaged_sum_of_a_window_is_counted_anew_within_a_turn_of_the_ring() {
+fn a_damaged_sum_of_a_window_is_counted_anew_when_it_is_read() {
     let policy = policy(Some(600), None, 10, true);
     let mut ledger = Ledger::new(at(0));
     let mut now = 0;
@@ -141,7 +141,6 @@ fn a_damaged_sum_of_a_window_is_counted_anew_within_a_turn_of_the_ring() {
     assert_eq!(bytes[sum..sum + 8], 121_u64.to_le_bytes());
     bytes[sum..sum + 8].copy_from_slice(&5_000_u64.to_le_bytes());
     let mut damaged = Ledger::decode(&bytes).unwrap();
-    assert!(pass(&mut damaged, 128) < 128);
     assert_eq!(pass(&mut damaged, 128), 128);
 }
 
