@@ -1,6 +1,7 @@
 //! Pictures, sound and documents inside a body: telling them from text, and keeping their list.
 
 use super::fields;
+use super::strings::HEAD;
 use crate::cost::dialect::Dialect;
 use crate::cost::media::{self, DEFAULT_LLM_TOKENS, Detail, Format, Item};
 
@@ -50,13 +51,18 @@ pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool, is_
 }
 
 /// Where the base64 of a `data:` URL begins, and what its media type says. Scheme and `base64` in whatever case.
+///
+/// Parameters in front may be longer than the head that is looked at: then the head is taken for nothing else.
 fn data_url(head: &[u8]) -> Option<(usize, Format)> {
     let (scheme, inline) = head.split_at_checked(b"data:".len())?;
     if !scheme.eq_ignore_ascii_case(b"data:") {
         return None;
     }
     let marker = b";base64,";
-    let at = inline.windows(marker.len()).position(|window| window.eq_ignore_ascii_case(marker))?;
+    let Some(at) = inline.windows(marker.len()).position(|window| window.eq_ignore_ascii_case(marker)) else {
+        let goes_on = head.len() >= HEAD && inline.contains(&b';') && !inline.contains(&b',');
+        return goes_on.then(|| (head.len(), by_word(inline)));
+    };
     Some((at.saturating_add(marker.len()).saturating_add(scheme.len()), by_word(inline)))
 }
 

@@ -213,6 +213,18 @@ fn text_that_begins_like_a_picture_is_text() {
 }
 
 #[test]
+fn a_file_with_long_parameters_in_front_is_a_file() {
+    for name in ["a.docx", "minutes-of-the-meeting-of-the-harbour-board-in-november.docx"] {
+        let kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+        let file = format!("data:{kind};name={name};base64,{}", "QUJD".repeat(100_000));
+        let body =
+            format!(r#"{{"messages":[{{"content":[{{"type":"file","file":{{"file_data":"{file}"}}}}]}}]}}"#);
+        let llm_tokens = chat(&body).input_llm_tokens;
+        assert!(llm_tokens < 2_000, "{llm_tokens}: {name}");
+    }
+}
+
+#[test]
 fn a_prefix_that_ends_in_a_picture_takes_the_rest_for_picture() {
     let body = format!(
         "{{\"model\":\"m-chat\",\"messages\":[{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":\"what is this\"}},\

@@ -246,7 +246,8 @@ impl Document {
             Take::Word if root_type => self.pending.is_error |= text == b"error",
             Take::Word => self.pending.error.see_word(text),
             Take::Message => {
-                self.pending.is_error |= in_error;
+                // Some servers send an empty text with every answer that is none.
+                self.pending.is_error |= in_error && !text.is_empty();
                 self.pending.error.see_message(text);
             }
             Take::Delay => self.pending.error.see_delay(text),

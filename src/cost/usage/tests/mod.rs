@@ -52,6 +52,16 @@ fn a_refusal_as_first_event_generated_nothing() {
 }
 
 #[test]
+fn an_empty_error_is_none() {
+    for error in ["null", "\"\"", "false"] {
+        let body = format!(r#"{{"error":{error},"usage":{{"prompt_tokens":120,"completion_tokens":30}}}}"#);
+        let report = read(JSON, body.as_bytes());
+        assert_eq!((report.usage, report.error), (used(120, 30), None), "{error}");
+    }
+    assert!(read(JSON, br#"{"error":"it broke"}"#).error.is_some());
+}
+
+#[test]
 fn text_before_a_late_error_is_counted() {
     let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"abc\"}}]}\n\n";
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
