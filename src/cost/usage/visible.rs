@@ -72,8 +72,8 @@ fn is_foreign(name: &[u8]) -> bool {
 
 /// Counts visible output.
 ///
-/// Each string is a text of its own: providers cut their streams between LLM tokens. So a string that is not empty
-/// counts at least once, too.
+/// The strings are taken for one text: a stream goes on in the next delta where it stopped, often within a word. And
+/// streams are cut between LLM tokens: a string that is not empty counts at least once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counter {
     text: Sample,
@@ -88,7 +88,6 @@ impl Counter {
         self.text.feed(part);
         self.any |= !part.is_empty();
         if last && std::mem::take(&mut self.any) {
-            self.text.cut();
             self.strings = self.strings.saturating_add(1);
         }
     }

@@ -241,6 +241,33 @@ fn many_events_of_one_word_count_about_one_each() {
 }
 
 #[test]
+fn streams_without_usage_are_counted_within_15_percent_however_they_are_cut() {
+    // Cut where o200k cuts.
+    let texts = [
+        "Нач|аль|ник| пор|та| запис|ывает| в| книгу| кажд|ую| лод|ку|,| которая| приходит| ночью|,| и| утром| расска|зывает| о| ней| ры|ба|кам|.",
+        "항|구| 관리|인은| 밤|에| 들어|오는| 모든| 배|를| 장|부|에| 적|고| 아|침|에| 어|부|들에게| 이야기|해| 줍|니다|.",
+        "港|の|管理|人|は|夜|に|入|って|く|る|す|べ|て|の|船|を|帳|簿|に|書|き|、|朝|になる|と|漁|師|た|ち|に|話|します|。",
+        "The| harbour| master| keeps| a| book| of| every| boat| that| comes| in| at| night| and| reads| it| to| the| fishermen| in| the| morning|.",
+    ];
+    for text in texts {
+        let pieces: Vec<&str> = text.split('|').collect();
+        for size in [1, 2, 4, 9] {
+            let stream: String = pieces
+                .chunks(size)
+                .map(|delta| {
+                    format!(
+                        "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n",
+                        delta.concat()
+                    )
+                })
+                .collect();
+            let (seen, real) = (read(EVENTS, stream.as_bytes()).output_seen, pieces.len() as u64);
+            assert!(seen.abs_diff(real) * 100 <= real * 15, "{seen} instead of {real} by {size}: {text}");
+        }
+    }
+}
+
+#[test]
 fn memory_is_bounded_whatever_the_size_of_an_event() {
     assert!(std::mem::size_of::<ResponseMeter>() + std::mem::size_of::<EventStream>() < 16_384);
     let mut meter = ResponseMeter::new(&HEAD);
