@@ -1419,11 +1419,13 @@ local function save()
     call('HSET', KF, key, pack(flow))
     flow.key = key
   end
-  if fresh or S[2] - S[29] > 1e7 then
-    S[29] = S[2]
+  local renews = fresh or S[2] - S[29] > 1e7
+  if renews then S[29] = S[2] end
+  call('HSET', KS, 's', pack(S))
+  -- Only what is there can be told to expire.
+  if renews then
     for _, key in ipairs{KS, KF, KB} do call('PEXPIRE', key, fmt('%.0f', div(TTL, 1000) + 120000)) end
   end
-  call('HSET', KS, 's', pack(S))
 end
 
 local unwell = load()

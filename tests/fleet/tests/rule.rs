@@ -54,9 +54,10 @@ impl World {
             output: some(&mut dice, tokens / 4, tokens),
             concurrency: None,
         };
-        match dice.below(6) {
+        match dice.below(7) {
             0 => limits.concurrency = Some(1 + dice.below(30)),
             1 => limits.requests = None,
+            3 => limits = Limits { concurrency: Some(1 + dice.below(30)), ..Limits::default() },
             2 => limits = Limits { requests: limits.requests, ..Limits::default() },
             _ => {}
         }
@@ -79,7 +80,7 @@ impl World {
             leases: Vec::new(),
             lent: 0,
             lending: dice.of(&[2, 3, 20, 50]),
-            flows: dice.of(&[1, 3, 3, 5, 12, 60]),
+            flows: dice.of(&[1, 3, 3, 5, 12, 60, 300]),
             pace: dice.of(&[2, 20, 200, 3_000]),
             largest: (tokens / dice.of(&[1, 10, 100, 1_000])).max(2),
             dice,
@@ -362,15 +363,17 @@ fn the_script_decides_as_the_gate_does() {
                 command.extend([world.now.to_string(), wire::policy(&world.policy), sent]);
                 commands.push(command);
                 waits += u64::from(answer.starts_with("Wait"));
-                expected.push(format!("{answer} {}", world.told()));
+                expected.push((format!("{answer} {}", world.told()), world.policy.limits));
             }
             let now = Timestamp::from_micros(world.now);
             deepest = deepest.max(world.twin.booked(&world.name, &world.policy, now));
-            for (index, (got, wanted)) in redis.pipeline(&commands).into_iter().zip(expected).enumerate() {
+            for (index, (got, (wanted, limits))) in
+                redis.pipeline(&commands).into_iter().zip(expected).enumerate()
+            {
                 let got = got
                     .unwrap_or_else(|error| panic!("seed {seed}, {index}: {error}\n{:?}", commands[index]));
                 let read = got.split_once(';').and_then(|(answer, told)| {
-                    let glance = Glance::read(&world.policy.limits, told)?;
+                    let glance = Glance::read(&limits, told)?;
                     Some(format!("{:?} {glance:?}", Answer::read(answer)?))
                 });
                 let read = read.unwrap_or_default();
@@ -394,6 +397,47 @@ fn the_script_decides_as_the_gate_does() {
     );
     assert!(lent * 100 > done, "too few leases to say anything: {lent} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
+}
+
+#[test]
+fn every_key_of_a_pool_expires_from_its_first_operation_on() {
+    let mut redis = Redis::start("expiry").expect("redis-server");
+    assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
+    let mut world = World::new(1);
+    world.policy.limits = Limits { requests: Some(1), ..Limits::default() };
+    world.policy.reservation_ttl = Span::from_secs(600);
+    let policy = wire::policy(&world.policy);
+    let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
+    let beat = Operation::Beat(7).encode();
+    let asks: Vec<String> = (0..3).map(|_| Operation::Admit(&world.ask()).encode()).collect();
+    for (index, operation) in [&beat].into_iter().chain(&asks).enumerate() {
+        let marker = format!("{}:c:{index:x}", world.name);
+        let marker = if operation == &beat { format!("{}:c:n", world.name) } else { marker };
+        let answer = redis.command(&[
+            "EVALSHA",
+            SCRIPT_HASH,
+            "4",
+            &keys[0],
+            &keys[1],
+            &keys[2],
+            &marker,
+            "-",
+            &policy,
+            operation,
+        ]);
+        assert!(answer.is_ok(), "{answer:?}");
+        let present = redis.command(&["KEYS", "*"]).expect("keys");
+        for key in present.lines() {
+            let millis: i64 = redis.command(&["PTTL", key]).expect("time").parse().expect("number");
+            assert!((1..=720_000).contains(&millis), "{key} after {index}: {millis}");
+            assert!(key.starts_with(&world.name), "{key}");
+        }
+    }
+    assert_eq!(
+        redis.command(&["KEYS", "*"]).expect("keys").lines().count(),
+        3 + 1 + 3,
+        "state, beats, markers"
+    );
 }
 
 /// More flows than are kept, and then more calls: who stands with whom, and who gives way.
