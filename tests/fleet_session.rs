@@ -9,10 +9,14 @@
 
 mod session_support;
 
+use envoy_backpressure::config::Learn;
 use envoy_backpressure::fleet::webdis::Reply;
 use envoy_backpressure::observe::{Anomaly, Decided};
 use envoy_backpressure::session::fleet::Batch;
 use envoy_backpressure::session::{Session, Verdict};
+use envoy_backpressure::testing::fleet_store::encoded;
+use envoy_backpressure::units::{Span, Timestamp};
+use envoy_backpressure::upstream::{Throttle, ThrottleKind, UpstreamState};
 use session_support::*;
 
 const GLANCE: &str = "T,1792000000000000,59,60400000,9000,60400000,0,0,0,0,0,0,1,0,1000,0,1000";
@@ -209,6 +213,152 @@ fn what_the_provider_teaches_is_learned_on_top_of_what_others_taught() {
 }
 
 #[test]
+fn a_refusal_from_an_outage_that_is_over_pauses_nobody_afterwards() {
+    for (age, again) in [(200, true), (30_000, false)] {
+        let mut worker = worker();
+        recover(&mut worker, 1);
+        let mut session = asks(&mut worker).unwrap();
+        heard(&mut worker, &mut session, None);
+        worker.answer(&mut session, "429", "");
+        worker.millis += age;
+        recover(&mut worker, 1);
+        // The store came back empty: it does not know what this was learned on top of.
+        let (batch, command) = posts(&mut worker).remove(0);
+        let operations = command.split("/-/").nth(1).unwrap().split('/').skip(1);
+        let answers = operations.map(|operation| {
+            if operation.starts_with('u') { "U,0,".to_owned() } else { format!("A,{}000", worker.millis) }
+        });
+        let reply = answers.chain([GLANCE.to_owned()]).collect();
+        posted(&mut worker, batch, Some(Reply::Lines(reply)));
+        let commands = posts(&mut worker);
+        assert_eq!(
+            commands.iter().any(|(_, command)| command.contains("/u,")),
+            again,
+            "{age} ms: {commands:?}"
+        );
+    }
+}
+
+#[test]
+fn a_pause_of_the_provider_is_kept_when_the_store_is_lost() {
+    let mut upstream = UpstreamState::default();
+    let asked = Throttle { retry_after: Some(Span::from_secs(20)), kind: ThrottleKind::RateLimited };
+    // The store's clock is not this one's.
+    let theirs = Timestamp::from_millis(START - 45_000);
+    let learn = Learn { headers: true, pause_on_429: true, adapt: false };
+    upstream.on_throttle(&asked, &learn, Span::from_secs(59), theirs);
+    let paused = format!(
+        "T,{},59,0,9000,0,0,0,0,0,0,0,0,0,1000,20000000,1000,{}",
+        theirs.as_micros(),
+        encoded(&upstream)
+    );
+    let mut worker = worker();
+    let mut session = asks(&mut worker).unwrap();
+    let refusal = vec!["W,20000000,20000000,p".to_owned(), paused];
+    heard(&mut worker, &mut session, Some(Reply::Lines(refusal)));
+    worker.millis += 5_000;
+    let mut session = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut session, None);
+    heard(&mut worker, &mut session, None);
+    let (_, verdict) = worker.send(&chat(60));
+    let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(answer.reason, "upstream_paused");
+    let told: u64 =
+        answer.headers.iter().find(|(name, _)| *name == "retry-after-ms").unwrap().1.parse().unwrap();
+    assert!((15_000..30_000).contains(&told), "the rest of the pause: {told}");
+}
+
+#[test]
+fn a_refusal_of_the_provider_holds_back_who_is_decided_alone_whoever_admitted_the_call() {
+    let mut worker = worker();
+    let mut admitted = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut admitted, lines("A,1792000000123456"));
+    let mut missed = asks(&mut worker).unwrap();
+    assert!(matches!(heard(&mut worker, &mut missed, None), Verdict::Forward(_)));
+    worker.answer(&mut admitted, "429", "");
+    let (_, verdict) = worker.send(&chat(60));
+    let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(answer.reason, "upstream_paused");
+}
+
+#[test]
+fn what_the_provider_says_is_left_counts_here_in_an_outage_and_is_not_told_afterwards() {
+    let few: [(&[u8], &[u8]); 4] = [
+        (b":status", b"200"),
+        (b"content-type", b"application/json"),
+        (b"x-ratelimit-remaining-requests", b"2"),
+        (b"x-ratelimit-reset-requests", b"50s"),
+    ];
+    let mut worker = worker();
+    recover(&mut worker, 1);
+    let mut session = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut session, lines("A,1792000000123456"));
+    worker.step(|env| session.response_head(&few, b"via_upstream", false, env));
+    assert!(answered_after(&mut worker, 4)[0].contains("/r1,2,50000000,"), "the store is well and told");
+    let mut session = asks(&mut worker).unwrap();
+    heard(&mut worker, &mut session, None);
+    worker.step(|env| session.response_head(&few, b"via_upstream", false, env));
+    let passed = (0..9).filter(|call| matches!(worker.send(&chat(60 + call)).1, Verdict::Forward(_))).count();
+    assert_eq!(passed, 2);
+    worker.millis += 20_000;
+    let told = [answered_after(&mut worker, 4), answered_after(&mut worker, 4)].concat().join("\n");
+    assert!(told.contains("/c0,") && !told.contains("/r1,"), "{told}");
+}
+
+#[test]
+fn an_answer_with_fewer_lines_than_were_asked_for_is_none() {
+    let mut worker = worker();
+    for _ in 0..2 {
+        let mut session = asks(&mut worker).unwrap();
+        heard(&mut worker, &mut session, lines("A,1792000000123456"));
+        worker.answer(&mut session, "200", &usage(5, 20));
+    }
+    let (batch, command) = posts(&mut worker).remove(0);
+    assert_eq!(command.matches("/s0,").count(), 2, "{command}");
+    posted(&mut worker, batch, lines("S,0,0,0,0,0,0,0,0,0"));
+    assert_eq!(worker.counts.anomalies, [Anomaly::FleetGarbled]);
+    recover(&mut worker, 1);
+    let again = answered_after(&mut worker, 4).concat();
+    assert_eq!(again.matches("/s0,").count(), 2, "both are told again: {again}");
+}
+
+#[test]
+fn no_decision_is_waited_for_longer_than_two_timeouts() {
+    for first_misses in [true, false] {
+        let mut worker = worker();
+        for _ in 0..8 {
+            let mut session = asks(&mut worker).unwrap();
+            heard(&mut worker, &mut session, lines("A,1792000000123456"));
+        }
+        let began = worker.millis;
+        let mut session = asks(&mut worker).unwrap();
+        assert_eq!(worker.step(|env| session.patience(env.now)), Some(Span::from_millis(50)));
+        let other_is_answered = |worker: &mut Worker| {
+            let mut other = asks(worker).unwrap();
+            heard(worker, &mut other, lines("A,1792000000123456"));
+        };
+        if first_misses {
+            worker.millis += 50;
+            other_is_answered(&mut worker);
+            assert!(matches!(heard(&mut worker, &mut session, None), Verdict::Consult(_)));
+        }
+        // The store has forgotten the script, and says so late.
+        worker.millis += 45;
+        other_is_answered(&mut worker);
+        assert!(matches!(worker.step(|env| session.consult(true, env)), Some(Verdict::Consult(_))));
+        let left = worker.step(|env| session.patience(env.now)).unwrap();
+        assert_eq!(left, Span::from_millis(if first_misses { 5 } else { 50 }));
+        worker.millis += left.as_millis_ceil();
+        let mut verdict = heard(&mut worker, &mut session, None);
+        while matches!(verdict, Verdict::Consult(_)) {
+            worker.millis += worker.step(|env| session.patience(env.now)).unwrap().as_millis_ceil();
+            verdict = heard(&mut worker, &mut session, None);
+        }
+        assert!(worker.millis - began <= 100, "{} ms", worker.millis - began);
+    }
+}
+
+#[test]
 fn an_earlier_outage_holds_nobody_back_in_the_next() {
     let mut worker = worker();
     recover(&mut worker, 3);
@@ -279,7 +429,7 @@ fn an_answer_that_was_lost_once_keeps_an_envoy_alone_for_a_round_trip_only() {
 #[test]
 fn an_answer_lost_among_many_that_came_in_time_says_nothing_of_the_store() {
     let mut worker = worker();
-    let mut answer_in_time = |worker: &mut Worker| {
+    let answer_in_time = |worker: &mut Worker| {
         let mut session = asks(worker).unwrap();
         heard(worker, &mut session, lines("A,1792000000123456"));
     };

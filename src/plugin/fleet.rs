@@ -74,8 +74,10 @@ pub(super) fn consult(
     context: u32,
     command: &str,
     loaded: bool,
+    now: Timestamp,
 ) -> bool {
-    let Some(timeout) = worker.plan.config.fleet.as_ref().map(|fleet| fleet.timeout) else { return false };
+    let patience = session.try_borrow().ok().and_then(|session| session.patience(now));
+    let Some(timeout) = patience else { return false };
     let Some(number) = send(worker, command, timeout) else { return false };
     let pending = Pending::Decision { context, session: Rc::downgrade(session), loaded };
     worker.callouts.try_borrow_mut().map(|mut callouts| callouts.push((number, pending))).is_ok()
@@ -150,7 +152,7 @@ pub(super) fn answered(worker: &Rc<Worker>, number: u32, headers: usize) {
                 })
                 .flatten();
             if let Some(Verdict::Consult(command)) = again
-                && consult(worker, &session, context, &command, true)
+                && consult(worker, &session, context, &command, true, now)
             {
                 return;
             }

@@ -169,7 +169,7 @@ pub(super) fn carry_out(
             Action::Pause
         }
         Verdict::Consult(command) => {
-            if super::fleet::consult(worker, session, context, &command, false) {
+            if super::fleet::consult(worker, session, context, &command, false, now) {
                 return Action::Pause;
             }
             let alone = session

@@ -122,6 +122,8 @@ pub struct Session {
     waits_for: Option<WaitReason>,
     /// Marker of the decision that is asked for.
     marker: Option<String>,
+    /// When it was asked for first under that marker.
+    asked_at: Timestamp,
     /// It is to be asked for once more before the call is refused; and it was.
     once_more: bool,
     asked_twice: bool,
@@ -162,6 +164,7 @@ impl Session {
             replacement: None,
             waits_for: None,
             marker: None,
+            asked_at: Timestamp::EPOCH,
             once_more: false,
             asked_twice: false,
             blind: None,

@@ -151,6 +151,29 @@ impl UpstreamState {
         (levels && known && state.started <= state.until).then_some(state)
     }
 
+    /// Takes over what another ledger knows whose clock shows `theirs` when ours shows `ours`, where that holds more back.
+    pub fn inherit(&mut self, other: &Self, theirs: Timestamp, ours: Timestamp) {
+        let moved = |moment: Timestamp| {
+            if moment == Timestamp::EPOCH {
+                moment
+            } else {
+                ours.after(moment.since(theirs)).before(theirs.since(moment))
+            }
+        };
+        let other = Self {
+            started: moved(other.started),
+            until: moved(other.until),
+            decreased_at: moved(other.decreased_at),
+            exhausted_until: moved(other.exhausted_until),
+            ..*other
+        };
+        if other.blocked_until(ours) > self.blocked_until(ours)
+            || other.scale_permille(ours) < self.scale_permille(ours)
+        {
+            *self = other;
+        }
+    }
+
     /// End of the pause in force; `None` when calls may leave.
     pub fn blocked_until(&self, now: Timestamp) -> Option<Timestamp> {
         let paused = (self.has(PAUSED) && self.in_incident(now)).then_some(self.until);

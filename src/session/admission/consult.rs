@@ -8,7 +8,10 @@ use crate::gate::{Ask, Booking, Reservation};
 use crate::observe::Anomaly;
 use crate::session::admission::Forward;
 use crate::session::{Claim, Env, Phase, Session};
-use crate::units::{Cost, Timestamp};
+use crate::units::{Cost, Span, Timestamp};
+
+/// Less is no time for an answer; and a timeout of 0 ms would be none to the host.
+const LEAST_PATIENCE: Span = Span::from_millis(1);
 
 impl Session {
     /// Asks the fleet's store, where there is one that is well. `again`: it did not know the script.
@@ -17,8 +20,20 @@ impl Session {
         self.question(again, again, env)
     }
 
+    /// How long an answer may be waited for from now on. No decision takes longer than two timeouts in all, however often it
+    /// is asked for; `None`: that time is over.
+    pub fn patience(&self, now: Timestamp) -> Option<Span> {
+        let timeout = self.plan.config.fleet.as_ref()?.timeout;
+        let left = self.asked_at.after(timeout).after(timeout).since(now).min(timeout);
+        (left >= LEAST_PATIENCE).then_some(left)
+    }
+
     /// The question. `again`: under the marker that it had; `load`: with the script along.
     pub(super) fn question(&mut self, again: bool, load: bool, env: &mut Env<'_>) -> Option<Verdict> {
+        if !again {
+            self.asked_at = env.now;
+        }
+        self.patience(env.now)?;
         let (pool, ask) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask))?;
         let ask = self.as_asked(ask, env.now);
         let policy = env.gate.policy(pool)?.clone();
@@ -57,6 +72,7 @@ impl Session {
             return Verdict::Forward(Forward::default());
         };
         let shadow = self.plan.config.mode == Mode::Shadow;
+        let patient = self.patience(env.now).is_some();
         let policy = env.gate.policy(pool).cloned();
         let (Some(policy), Some(fleet)) = (policy, env.gate.fleet.as_mut()) else {
             return self.ask_here(true, env);
@@ -94,6 +110,7 @@ impl Session {
                 // a single missed answer the same is asked once more; who may pass is not held for that.
                 self.once_more = cause == Anomaly::FleetUnreachable
                     && fleet.missed_once()
+                    && patient
                     && !core::mem::replace(&mut self.asked_twice, true);
                 env.recorder.anomaly(cause);
                 self.ask_here(true, env)

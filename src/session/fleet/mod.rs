@@ -255,10 +255,21 @@ impl Fleet {
         answers
     }
 
-    /// What the store was last known to hold, and among how many; once in each outage.
-    pub(super) fn left_at_parting(&mut self, pool: usize) -> Option<(Standings, u64)> {
+    /// What the store was last known to hold, among how many, and what is known of the provider at which time of the
+    /// store; once in each outage.
+    pub(super) fn left_at_parting(
+        &mut self,
+        pool: usize,
+        now: Timestamp,
+    ) -> Option<(Standings, u64, UpstreamState, Timestamp)> {
+        let at = self.time(pool, now);
         let view = self.views.get_mut(pool).filter(|view| view.seen > Timestamp::EPOCH)?;
-        (!core::mem::replace(&mut view.parted, true)).then_some((view.glance.standings, self.envoys))
+        (!core::mem::replace(&mut view.parted, true)).then_some((
+            view.glance.standings,
+            self.envoys,
+            view.upstream,
+            at,
+        ))
     }
 
     /// Makes the next batches carry a heartbeat where one is due: seldom while the store is well.
@@ -297,7 +308,7 @@ impl Fleet {
         let Some(view) = self.views.get(pool) else { return };
         let mut state = view.upstream;
         if lesson.teach(&mut state, at) {
-            self.replace(pool, state, After::Learned(lesson), recorder);
+            self.replace(pool, state, After::Learned(lesson, now), recorder);
         }
     }
 
@@ -315,9 +326,11 @@ impl Fleet {
         let Some(view) = self.views.get(pool) else { return };
         let mut state = view.upstream;
         let standings = view.glance.standings;
+        // Amounts are of their moment: a store that is out of reach is not told of them later.
+        let well = self.is_well();
         for resource in crate::units::Resource::PER_MINUTE {
             let lower = |remaining: &u64| {
-                standings.get(resource).is_some_and(|standing| *remaining < standing.remaining)
+                well && standings.get(resource).is_some_and(|standing| *remaining < standing.remaining)
             };
             if let Some(remaining) = hints.remaining.get(resource).filter(lower) {
                 self.tell(pool, &Operation::Adopt(resource, remaining, *hints.reset.get(resource)), recorder);

@@ -41,8 +41,8 @@ pub(super) enum After {
     Nothing,
     /// The reservation of this charge is known.
     Charged(Rc<RefCell<OwedCharge>>, Instead),
-    /// This was learned; when somebody else taught the store meanwhile, it is learned again on top.
-    Learned(Lesson),
+    /// This was learned at that moment; when somebody else taught the store meanwhile, it is learned again on top.
+    Learned(Lesson, Timestamp),
     /// Something may have been lent, counting from this moment.
     Lent(Timestamp),
 }
@@ -115,7 +115,12 @@ impl Fleet {
         recorder: &mut dyn Recorder,
     ) {
         let pool = batch.pool;
-        match self.understand(pool, policy, reply, now) {
+        let understood = self.understand(pool, policy, reply, now);
+        // One line for each, or it was not the script that answered.
+        let complete = |answers: &Vec<Answer>| answers.len() == batch.posts.len();
+        match understood
+            .and_then(|answers| complete(&answers).then_some(answers).ok_or(Anomaly::FleetGarbled))
+        {
             Ok(answers) => {
                 self.answered_after(pool, now.since(batch.sent));
                 for (post, answer) in batch.posts.into_iter().zip(answers) {
@@ -158,12 +163,12 @@ impl Fleet {
                 }
             }
             (After::Lent(from), Answer::Lent(lease)) => self.lent(post.pool, lease, from, now),
-            (After::Learned(lesson), Answer::Learned(false, present)) => {
+            (After::Learned(lesson, at), Answer::Learned(false, present)) => {
                 if let Some(view) = self.views.get_mut(post.pool) {
                     view.upstream = known(&present);
                     view.glance.upstream = present;
                 }
-                self.learn(post.pool, lesson, now, recorder);
+                self.learn(post.pool, lesson.aged(now.since(at)), now, recorder);
             }
             (_, Answer::Settled(settled)) if settled.late => recorder.anomaly(Anomaly::SettleLate),
             _ => {}

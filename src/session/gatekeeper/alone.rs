@@ -64,14 +64,16 @@ impl Gatekeeper {
     }
 
     /// Lets the own ledger begin with this Envoy's part of what the fleet's was last known to hold.
-    fn start_alone(&mut self, store: &mut dyn SharedStore, pool: usize, now: Timestamp) {
-        let Some((standings, envoys)) = self.fleet.as_mut().and_then(|fleet| fleet.left_at_parting(pool))
+    pub(super) fn start_alone(&mut self, store: &mut dyn SharedStore, pool: usize, now: Timestamp) {
+        let Some((standings, envoys, upstream, at)) =
+            self.fleet.as_mut().and_then(|fleet| fleet.left_at_parting(pool, now))
         else {
             return;
         };
         let _ = self.with_ledger(store, pool, now, |ledger, policy| {
             // What it admitted in an earlier outage was posted since, so the fleet's figures hold it.
             ledger.leave_behind(now, REUNITED);
+            ledger.upstream.inherit(&upstream, at, ledger.time(now));
             for resource in Resource::PER_MINUTE {
                 if let Some(standing) = standings.get(resource) {
                     let part = |amount: u64| amount.checked_div(envoys).unwrap_or(0);

@@ -86,6 +86,11 @@ impl Gatekeeper {
     ) {
         if let Some(fleet) = &mut self.fleet {
             fleet.learn(pool, lesson, now, recorder);
+            // Out of the store's reach the own ledger decides, so it has to know too; its own calls teach it below.
+            if !fleet.is_well() && !matches!(claim, Claim::Alone(..)) {
+                self.start_alone(store, pool, now);
+                self.learn(store, pool, lesson, now, recorder);
+            }
         }
         let reservation = match claim {
             Claim::Fleet(reservation) => {

@@ -16,7 +16,27 @@ pub enum Lesson {
     Refusal(Throttle, Learn, Span),
 }
 
+/// A refusal that named no time counts as one of now for so long.
+const PRESENT: Span = Span::from_secs(1);
+
 impl Lesson {
+    /// The same lesson so much later: what a refusal asked for may be over by then.
+    pub(crate) fn aged(self, age: Span) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Success(learn, since) => Self::Success(learn, since.plus(age)),
+            Self::Refusal(throttle, learn, ceiling) => {
+                match throttle.retry_after.map(|asked| asked.minus(age)) {
+                    None if age < PRESENT => self,
+                    Some(rest) if rest > Span::ZERO => {
+                        Self::Refusal(Throttle { retry_after: Some(rest), ..throttle }, learn, ceiling)
+                    }
+                    _ => Self::None,
+                }
+            }
+        }
+    }
+
     /// Teaches what is known of a provider, at ledger time `at`. True when there is something new.
     pub(crate) fn teach(&self, upstream: &mut UpstreamState, at: Timestamp) -> bool {
         let before = *upstream;

@@ -185,7 +185,10 @@ impl Gatekeeper {
     ) -> Result<(), TransactError> {
         if let Some(fleet) = &mut self.fleet {
             fleet.adopt(pool, hints, learn, ceiling, now, recorder);
-            return Ok(());
+            if fleet.is_well() {
+                return Ok(());
+            }
+            self.start_alone(store, pool, now);
         }
         self.with_ledger(store, pool, now, |ledger, policy| {
             for resource in Resource::PER_MINUTE {
