@@ -7,6 +7,44 @@ use super::weights;
 
 const CELLS: usize = KINDS * LENGTHS;
 
+/// Shorter texts are not worth looking for their middle.
+const SPLIT_FROM: usize = 32;
+/// Bytes that are looked through for it.
+const SEARCHED: usize = 24;
+/// The cell of a blank after something else.
+const FIRST_BLANK: u16 = cell_of(Kind::Blank, 0);
+
+/// The state after a byte of ASCII.
+#[inline(always)]
+fn step(steps: &[u16; ENTRIES], state: usize, byte: u8, previous: u8) -> usize {
+    let class = CLASSES.get(usize::from(byte)).copied().unwrap_or_default();
+    let class = usize::from(class | u8::from(byte == previous));
+    usize::from(steps.get(state.wrapping_add(class) & (ENTRIES - 1)).copied().unwrap_or_default())
+}
+
+/// Counts a character in the cell of its state.
+#[inline(always)]
+fn tally(cells: &mut [u32; CELLS], state: usize, times: u32) {
+    if let Some(count) = cells.get_mut(state >> 4) {
+        *count = count.wrapping_add(times);
+    }
+}
+
+/// Length of about the first half of a text of ASCII that ends with a blank after something else: what comes then does
+/// not depend on what was before. `None` when it is too short, or has no such place near its middle.
+fn half(text: &[u8]) -> Option<usize> {
+    if text.len() < SPLIT_FROM {
+        return None;
+    }
+    let blank = |byte: u8| matches!(byte, b' ' | b'\t');
+    let middle = text.len() / 2;
+    let near = text.get(..middle)?;
+    let near = near.get(near.len().saturating_sub(SEARCHED)..)?;
+    let found =
+        near.windows(2).rposition(|pair| matches!(*pair, [other, last] if blank(last) && !blank(other)))?;
+    Some(middle.saturating_sub(near.len()).saturating_add(found).saturating_add(2))
+}
+
 /// Characters of a text by kind of run and place in the run. Fixed size, 2.5 KiB.
 ///
 /// A character counts in the cell of its run's kind at its place in the run. So a cell holds how many runs of the
@@ -85,20 +123,48 @@ impl Counts {
     /// Counts a part of a text.
     pub fn feed(&mut self, part: &[u8]) {
         self.stand_for(part.len());
+        let mut rest = part;
+        if rest.len() >= SPLIT_FROM && self.lead == 0 && rest.is_ascii() {
+            while let Some(first) = half(rest) {
+                let Some((first, second)) = rest.split_at_checked(first) else { break };
+                rest = self.feed_both(first, second);
+            }
+        }
+        self.feed_each(rest);
+    }
+
+    /// Counts `second`, ASCII after a blank that begins a run, beside `first`, which ends with that blank. Two texts at
+    /// once, because each step waits for the step before. Returns what is left of `second`.
+    fn feed_both<'a>(&mut self, first: &[u8], second: &'a [u8]) -> &'a [u8] {
+        let steps: &[u16; ENTRIES] = &STEPS;
+        let times = self.times;
+        let (mut one, mut before_one) = (usize::from(self.cell) << 4, self.previous);
+        let (mut two, mut before_two) =
+            (usize::from(FIRST_BLANK) << 4, first.last().copied().unwrap_or_default());
+        let cells = &mut self.cells;
+        for (&left, &right) in first.iter().zip(second) {
+            one = step(steps, one, left, before_one);
+            two = step(steps, two, right, before_two);
+            (before_one, before_two) = (left, right);
+            tally(cells, one, times);
+            tally(cells, two, times);
+        }
+        (self.cell, self.previous) = ((one >> 4) as u16, before_one);
+        self.feed_each(first.get(second.len()..).unwrap_or_default());
+        (self.cell, self.previous) = ((two >> 4) as u16, before_two);
+        second.get(first.len()..).unwrap_or_default()
+    }
+
+    fn feed_each(&mut self, part: &[u8]) {
         let steps: &[u16; ENTRIES] = &STEPS;
         let times = self.times;
         // The cell, shifted by 4 as in the table.
         let (mut state, mut previous) = (usize::from(self.cell) << 4, self.previous);
         for &byte in part {
             if byte < 0x80 {
-                let class = CLASSES.get(usize::from(byte)).copied().unwrap_or_default();
-                let same = byte == previous;
+                state = step(steps, state, byte, previous);
                 previous = byte;
-                let at = state.wrapping_add(usize::from(class)).wrapping_add(usize::from(same));
-                state = usize::from(steps.get(at & (ENTRIES - 1)).copied().unwrap_or_default());
-                if let Some(count) = self.cells.get_mut(state >> 4) {
-                    *count = count.wrapping_add(times);
-                }
+                tally(&mut self.cells, state, times);
             } else if byte >= 0xc0 {
                 self.lead = byte;
             } else if self.lead != 0 {
@@ -147,8 +213,9 @@ impl Counts {
             if counts.iter().fold(0, |any, count| any | count) == 0 {
                 return sum;
             }
+            // 32 and 16 bits, hundreds of times: nothing wraps.
             counts.iter().zip(weights).fold(sum, |sum, (count, weight)| {
-                sum.saturating_add(u64::from(*count).saturating_mul(u64::from(*weight)))
+                sum.wrapping_add(u64::from(*count).wrapping_mul(u64::from(*weight)))
             })
         });
         if self.lead == 0 {

@@ -61,6 +61,27 @@ fn every_split_counts_the_same() {
 }
 
 #[test]
+fn long_text_counts_as_byte_by_byte() {
+    let letters = b"abcdefghijklmnopqrs   \t\t\n\nZYX09..==\x00-";
+    let mut random = 7_u64;
+    for round in 0..400_usize {
+        let text: Vec<u8> = (0..round)
+            .map(|_| {
+                random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+                letters[(random >> 40) as usize % letters.len()]
+            })
+            .collect();
+        let bytes: Vec<&[u8]> = text.chunks(1).collect();
+        assert_eq!(rows(&[&text]), rows(&bytes), "{text:?}");
+        // In the middle of a run, and going on behind.
+        let mut parts = vec![&b"  word"[..], &text, b"  = and"];
+        let whole = rows(&parts);
+        parts.splice(1..2, bytes);
+        assert_eq!(rows(&parts), whole, "{text:?}");
+    }
+}
+
+#[test]
 fn any_bytes_are_counted_and_never_free() {
     for byte in 0..=u8::MAX {
         for family in Family::ALL {
