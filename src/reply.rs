@@ -75,11 +75,15 @@ fn push_group(out: &mut Vec<(&'static str, String)>, names: &HeaderNames, standi
 pub fn duration(span: Span) -> String {
     let millis = span.as_millis_ceil();
     let (whole, rest) = (millis / 1_000, millis % 1_000);
-    if rest == 0 {
-        return format!("{whole}s");
+    let mut text = whole.to_string();
+    if rest > 0 {
+        // The 1 keeps the zeros in front.
+        let decimals = rest.saturating_add(1_000).to_string();
+        text.push('.');
+        text.push_str(decimals.get(1..).unwrap_or_default().trim_end_matches('0'));
     }
-    let decimals = format!("{rest:03}");
-    format!("{whole}.{}s", decimals.trim_end_matches('0'))
+    text.push('s');
+    text
 }
 
 /// The 429 for a call that was given a time.

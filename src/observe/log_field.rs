@@ -1,7 +1,6 @@
 //! The access-log field: filter state `wasm.backpressure`, compact JSON.
 
 use crate::cost::json::quote;
-use core::fmt::Write as _;
 
 /// What one call's log field says.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +39,17 @@ impl LogField<'_> {
             out.push_str("\":");
             quote(&mut out, value);
         }
-        let _ = write!(out, ",\"reserved\":{}", self.reserved);
-        if let Some(used) = self.used {
-            let _ = write!(out, ",\"used\":{used}");
+        for (name, value) in [
+            (",\"reserved\":", Some(self.reserved)),
+            (",\"used\":", self.used),
+            (",\"wait_ms\":", Some(self.wait_ms)),
+        ] {
+            if let Some(value) = value {
+                out.push_str(name);
+                out.push_str(&value.to_string());
+            }
         }
-        let _ = write!(out, ",\"wait_ms\":{}}}", self.wait_ms);
+        out.push('}');
         out
     }
 }

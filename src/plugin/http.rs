@@ -399,7 +399,7 @@ impl Call {
             if if name.ends_with("-requests") { requests_sent } else { llm_tokens_sent } {
                 continue;
             }
-            host::set_header(Map::Response, name, &value);
+            host::add_header(Map::Response, name, &value);
         }
     }
 }

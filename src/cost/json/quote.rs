@@ -5,15 +5,20 @@ use core::fmt::Write as _;
 /// Appends `text` as a JSON string.
 pub fn quote(out: &mut String, text: &str) {
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if u32::from(c) < 0x20 => {
+    for piece in text.split_inclusive(is_special) {
+        let mut rest = piece.chars();
+        match rest.next_back() {
+            Some(c @ ('"' | '\\')) => out.extend([rest.as_str(), "\\", c.encode_utf8(&mut [0; 4])]),
+            Some(c) if is_special(c) => {
+                out.push_str(rest.as_str());
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
-            c => out.push(c),
+            _ => out.push_str(piece),
         }
     }
     out.push('"');
+}
+
+const fn is_special(c: char) -> bool {
+    matches!(c, '"' | '\\' | ..'\u{20}')
 }

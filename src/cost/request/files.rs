@@ -32,20 +32,20 @@ pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool, is_
     if let Some((start, expected)) = data_url(head) {
         return Found::Base64 { start, expected };
     }
-    let placed = match by_word(name) {
+    let placed = || match by_word(name) {
         Format::Unknown => by_word(holder),
         format => format,
     };
     if fields::is_file(name) && head.len() >= SHORTEST && media::looks_like_base64(head) {
         return if fields::holds_files(name, holder) {
-            Found::Base64 { start: 0, expected: placed }
+            Found::Base64 { start: 0, expected: placed() }
         } else {
             Found::Opaque
         };
     }
     let elsewhere = [&b"http://"[..], b"https://", b"gs://", b"s3://", b"file-", b"files/"];
     if fields::is_reference(name, holder) && elsewhere.iter().any(|scheme| head.starts_with(scheme)) {
-        return Found::Referred(Item::referred(placed));
+        return Found::Referred(Item::referred(placed()));
     }
     Found::Text
 }
