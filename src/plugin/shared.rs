@@ -15,7 +15,9 @@ impl SharedStore for HostStore {
     fn get(&mut self, key: &str, value: &mut Vec<u8>) -> Result<Option<Cas>, StoreError> {
         match host::shared_data(key) {
             Ok((bytes, cas)) => {
-                *value = bytes;
+                // Kept buffers grow now and then; taking the host's, each a little larger than the last, leaves holes.
+                value.clear();
+                value.extend_from_slice(&bytes);
                 Ok(Some(Cas(cas)))
             }
             Err(HostStatus::NotFound) => Ok(None),
