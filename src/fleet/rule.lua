@@ -410,7 +410,7 @@ local function rounded(amount)
   return min(4294967295, ceil(amount, step) * step)
 end
 local function amounts(cost)
-  local found = {P[1] > 0 and 1 or 0}
+  local found = {1}
   for i = 2, 4 do found[i] = P[i] > 0 and rounded(cost[i]) or 0 end
   return found
 end

@@ -40,12 +40,13 @@ const REBASE: u64 = 1 << 45;
 pub(crate) const MOST_OF_A_FLOW: u16 = (1 << 12) - 1;
 /// Encoded bytes of flows and calls together at most: with the four rings of the window a ledger stays within 64 KiB.
 const MAX_BYTES: usize = 62_800;
-/// Amounts of the per-minute resources that are limited, as a waiting call carries them.
+/// Amounts of the per-minute resources that are limited, as a waiting call carries them. Each is a request, so that calls that
+/// wait already count when requests become limited.
 pub(crate) fn amounts_of(cost: &Cost, limits: &Limits) -> [u32; 4] {
     let rounded = |amount: u64| unpack(pack(u32::try_from(amount).unwrap_or(u32::MAX)));
     Resource::PER_MINUTE.map(|resource| match (limits.get(resource), resource) {
+        (_, Resource::Requests) => 1,
         (None, _) => 0,
-        (Some(_), Resource::Requests) => 1,
         (Some(_), _) => rounded(*cost.get(resource)),
     })
 }

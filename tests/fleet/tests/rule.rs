@@ -32,6 +32,8 @@ struct World {
     lent: u64,
     /// One operation in so many is about leases.
     lending: u64,
+    /// One operation in so many finds another configuration, if any.
+    reloads: Option<u64>,
     flows: u64,
     /// Milliseconds that pass between two operations, at most.
     pace: u64,
@@ -80,6 +82,7 @@ impl World {
             leases: Vec::new(),
             lent: 0,
             lending: dice.of(&[2, 3, 20, 50]),
+            reloads: [Some(100), None, Some(500), None][(seed % 4) as usize],
             flows: dice.of(&[1, 3, 3, 5, 12, 60, 300]),
             pace: dice.of(&[2, 20, 200, 3_000]),
             largest: (tokens / dice.of(&[1, 10, 100, 1_000])).max(2),
@@ -232,9 +235,40 @@ impl World {
         (sent, said)
     }
 
+    /// The configuration is loaded anew with other limits: they count from the next decision on.
+    fn reload(&mut self) {
+        let Policy { limits, burst, strict_window, reservation_ttl } = &mut self.policy;
+        let other = |dice: &mut Dice, limit: &mut Option<u64>, least: u64| match dice.below(6) {
+            0 => *limit = limit.is_none().then_some(least),
+            1 | 2 => *limit = limit.map(|limit| (limit / (1 + dice.below(4))).max(1)),
+            3 => *limit = limit.map(|limit| (limit * (1 + dice.below(4))).min(10_000_000)),
+            _ => {}
+        };
+        for resource in Resource::ALL {
+            let least =
+                if matches!(resource, Resource::Requests | Resource::Concurrency) { 12 } else { 50_000 };
+            other(&mut self.dice, limits.get_mut(resource), least);
+        }
+        if *limits == Limits::default() {
+            limits.requests = Some(60);
+        }
+        if self.dice.one_in(3) {
+            *strict_window = !*strict_window;
+        }
+        if self.dice.one_in(3) {
+            *burst = Span::from_secs(self.dice.of(&[1, 10, 60]));
+        }
+        if self.dice.one_in(3) {
+            *reservation_ttl = Span::from_secs(self.dice.of(&[20, 100, 600]));
+        }
+    }
+
     /// Chooses an operation, does it here, and says what is to be sent and answered.
     fn operate(&mut self) -> (String, String) {
         self.pass();
+        if self.reloads.is_some_and(|reloads| self.dice.one_in(reloads)) {
+            self.reload();
+        }
         if self.dice.one_in(self.lending) {
             return self.borrow();
         }
@@ -449,7 +483,7 @@ fn the_script_keeps_a_crowd_as_the_gate_does() {
     for (seed, flows, tenants_from) in [(2, 2_600, 0), (1, 2_500, 0x8000_0000)].into_iter().take(kinds) {
         let mut world = World::new(seed);
         world.policy.limits.requests = Some(60);
-        (world.pace, world.lending) = (2, 1_000);
+        (world.pace, world.lending, world.reloads) = (2, 1_000, None);
         let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
         let (mut most, mut crowded) = (0, false);
         for batch in 0..7_u64 {
