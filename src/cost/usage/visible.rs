@@ -101,6 +101,6 @@ impl Counter {
         let above = text.saturating_mul(5).saturating_sub(strings.saturating_mul(6));
         let most = strings.saturating_mul(3);
         let rest = text.saturating_sub(strings).saturating_mul(above.min(most));
-        strings.saturating_add(rest.checked_div(most).unwrap_or(0)).max(strings)
+        strings.saturating_add(rest.checked_div(most).unwrap_or(text))
     }
 }

@@ -241,6 +241,13 @@ fn many_events_of_one_word_count_about_one_each() {
 }
 
 #[test]
+fn text_that_is_cut_off_before_its_end_counts() {
+    let body = format!(r#"{{"choices":[{{"message":{{"content":"{}"#, "rope ".repeat(400));
+    let seen = read(JSON, body.as_bytes()).output_seen;
+    assert!((350..=450).contains(&seen), "{seen}");
+}
+
+#[test]
 fn streams_without_usage_are_counted_within_15_percent_however_they_are_cut() {
     // Cut where o200k cuts.
     let texts = [
