@@ -78,13 +78,6 @@ unsafe extern "C" {
         value: *const u8,
         value_size: usize,
     ) -> u32;
-    fn proxy_add_header_map_value(
-        map: u32,
-        key: *const u8,
-        key_size: usize,
-        value: *const u8,
-        value_size: usize,
-    ) -> u32;
     fn proxy_get_property(path: *const u8, path_size: usize, data: *mut *mut u8, size: *mut usize) -> u32;
     fn proxy_set_property(path: *const u8, path_size: usize, value: *const u8, value_size: usize) -> u32;
     fn proxy_get_shared_data(
@@ -230,15 +223,6 @@ pub(super) fn set_header(map: Map, name: &str, value: &str) -> bool {
     // SAFETY: pointers and lengths describe live slices.
     check(unsafe {
         proxy_replace_header_map_value(map as u32, name.as_ptr(), name.len(), value.as_ptr(), value.len())
-    })
-    .is_ok()
-}
-
-/// Adds a header that is not there: unlike [`set_header`] the host need not look for it.
-pub(super) fn add_header(map: Map, name: &str, value: &str) -> bool {
-    // SAFETY: pointers and lengths describe live slices.
-    check(unsafe {
-        proxy_add_header_map_value(map as u32, name.as_ptr(), name.len(), value.as_ptr(), value.len())
     })
     .is_ok()
 }

@@ -189,7 +189,8 @@ impl Body {
     /// A value begins: what an earlier member of the same name said, or said below it, does not count any more.
     pub(super) fn forget(&mut self) {
         let depth = self.path.depth();
-        if depth == 0 || depth > 2 {
+        // Elements have no name that could come twice, and a body may have thousands of them.
+        if depth > 2 || self.path.last_name().is_none() {
             return;
         }
         let (path, row) = (&self.path, self.row);
