@@ -7,8 +7,8 @@ use std::time::Duration;
 use proxy_wasm::hostcalls;
 
 use super::host::{self, Buffer, Map};
-use super::http::{Resume, carry_out};
 use super::shared::HostStore;
+use super::verdict::{Resume, carry_out};
 use super::worker::Worker;
 use crate::config::Config;
 use crate::fleet::webdis::{self, Reply};

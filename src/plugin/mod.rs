@@ -1,6 +1,6 @@
 //! The only place that knows the proxy-wasm ABI: callbacks in, host calls out.
 //!
-//! `root` is one configuration in one worker, `http` one call, `parking` the calls held back, `pause` how bodies are, `watch` whether the
+//! `root` is one configuration in one worker, `http` one call, `verdict` what is done with it, `parking` the calls held back, `pause` how bodies are, `watch` whether the
 //! host shows bodies at all then, `host` the raw host calls, `fleet` callouts to the store of a fleet, `shared` the store and
 //! the counters.
 #![allow(clippy::disallowed_methods)]
@@ -14,6 +14,7 @@ mod pause;
 mod root;
 mod shared;
 mod status;
+mod verdict;
 mod watch;
 mod worker;
 

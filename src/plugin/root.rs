@@ -7,8 +7,9 @@ use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::{Action, ContextType};
 
 use super::host::{self, Buffer};
-use super::http::{Call, Resume};
+use super::http::Call;
 use super::meters::Gauge;
+use super::verdict::Resume;
 use super::worker::{self, Worker};
 use crate::config;
 use crate::hash::hash64;
@@ -79,7 +80,7 @@ impl Root {
                 // The stream is gone; its end callback settles it.
                 continue;
             }
-            super::http::carry_out(worker, &session, held.context, verdict, now, Resume::Held);
+            super::verdict::carry_out(worker, &session, held.context, verdict, now, Resume::Held);
             host::set_effective_context(worker.root);
         }
         true

@@ -22,6 +22,7 @@ mod reader;
 mod sequence;
 mod sse;
 mod stated;
+mod totals;
 mod visible;
 
 use eventstream::EventStream;

@@ -2,7 +2,8 @@
 
 use crate::cost::json::Scanner;
 
-use super::document::{Document, Payload, Totals, WithPayload};
+use super::document::{Document, Payload, WithPayload};
+use super::totals::Totals;
 
 /// A scanner with the documents it has read.
 #[derive(Clone, Debug)]

@@ -184,21 +184,27 @@ impl Fleet {
         now: Timestamp,
     ) -> Result<Vec<Answer>, Anomaly> {
         let heard = self.understand(pool, policy, reply, now);
-        let few = self.strain <= MOST_STRAIN;
         if heard.is_ok() {
             (self.calm, self.strain) = (self.calm.saturating_add(1), self.strain.saturating_sub(1));
         } else {
-            self.strain = self.strain.saturating_add(CALM);
-        }
-        if heard.is_err() && self.well && few && self.answers_others(now) {
-            self.calm = 0;
-        } else if heard.is_err() && self.well {
-            self.doubt = if self.calm < CALM { self.doubt.saturating_mul(2).saturating_add(1) } else { 1 };
-            self.doubt = self.doubt.min(MOST_DOUBT);
-            self.calm = 0;
-            self.part(pool);
+            self.miss(pool, now);
         }
         heard
+    }
+
+    /// A decision was missed: is that the store, or its way?
+    fn miss(&mut self, pool: usize, now: Timestamp) {
+        let lost = self.strain <= MOST_STRAIN && self.answers_others(now);
+        self.strain = self.strain.saturating_add(CALM);
+        if !self.well {
+            return;
+        }
+        if !lost {
+            self.doubt = if self.calm < CALM { self.doubt.saturating_mul(2).saturating_add(1) } else { 1 };
+            self.doubt = self.doubt.min(MOST_DOUBT);
+            self.part(pool);
+        }
+        self.calm = 0;
     }
 
     /// True when what was asked after a question that is given up at `now` was answered meanwhile.
