@@ -58,7 +58,12 @@ else
   moment = tonumber(ARGV[1])
 end
 
-local U
+local U, R, stepped, price
+-- Calls as they are stored, by their blocks: whole, and what those behind them look at.
+local blocks, briefs = {}, {}
+
+-- A function within a function finds what it refers to at once; side by side each would be searched for among all.
+return (function()
 local function load_upstream(text)
   local started, ended, lowered, reopen, refused, low, exhausted, doublings, flags
   if text == '' then
@@ -77,10 +82,10 @@ local function load()
       return 'corrupt'
     end
     local slot = div(moment, SLOT)
-    state = {1, moment, 0, 6e7, 0, 0, 0, 0, 1e6, 0, 0, 0, 0, '', {}, '', 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, {0, 0, 0, 0}, {}}
+    state = {2, moment, 0, 6e7, 0, 0, 0, 0, 1e6, 0, 0, 0, 0, '', {}, '', 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, slot, 0, 0, {0, 0, 0, 0}, {}, 0, 1, ''}
     fresh = true
   end
-  if state[1] ~= 1 then return 'newer' end
+  if state[1] ~= 2 then return 'newer' end
   S = state
   M, F, dirty, total, LENT = {}, {}, {}, 0, S[31] or {}
   S[31] = LENT
@@ -382,7 +387,6 @@ end
 local function mean() return S[11] == 0 and 2000000 or S[11] end
 
 -- Prices: the time of its most demanding limit that a call takes.
-local price
 local function set_price(limits, duration)
   price = {}
   for i = 1, 4 do
@@ -390,9 +394,13 @@ local function set_price(limits, duration)
   end
   price[5] = max(1, SLOTCAP > 0 and ceil(duration, SLOTCAP) or 0)
 end
-local function dominant(a, b, c, d)
-  local most, factor = price[5], price[1]
-  if factor > 0 then most = max(most, ceil(a * factor, 1048576)) end
+local function by_limits(a, b, c, d)
+  local most, factor, product, rest = 0, price[1]
+  if factor > 0 then
+    product = a * factor
+    rest = product % 1048576
+    most = rest > 0 and (product - rest) / 1048576 + 1 or product / 1048576
+  end
   factor = price[2]
   if factor > 0 then most = max(most, ceil(b * factor, 1048576)) end
   factor = price[3]
@@ -401,6 +409,7 @@ local function dominant(a, b, c, d)
   if factor > 0 then most = max(most, ceil(d * factor, 1048576)) end
   return most
 end
+local function dominant(a, b, c, d) return max(price[5], by_limits(a, b, c, d)) end
 -- Amounts as the queue carries them: 11 bits of mantissa, rounded up.
 local function rounded(amount)
   if amount < 2048 then return amount end
@@ -418,43 +427,92 @@ end
 -- The queue. The calls of a flow stand in blocks; each block has its sums, so that most are never read.
 -- Call: print, back, due, mark (1 twin, 2 promise broken), four amounts. Block: id, calls, sum and least and most of the prices, sums of the
 -- amounts, least `back`, all prints as 3 bytes each.
-local WIDTH, BLOCK = 8, 16
-local blocks = {}
+-- Stored of a block are a brief and the rest. Brief: number of the limits by which it is priced, where the second to fourth amounts
+-- stand, values for each call; then of each call its due, its price by the limits, and the amounts that any call has. Rest: back, mark.
+local WIDTH, BLOCK, BRIEF = 8, 16, 5
+local function brief(b)
+  local found = briefs[b[1]]
+  if not found then
+    found = unpk(call('HGET', KB, b[1]))
+    briefs[b[1]] = found
+  end
+  if found[1] ~= S[33] then
+    local o2, o3, o4 = found[2], found[3], found[4]
+    for i = BRIEF + 1, #found, found[5] do
+      found[i + 1] = by_limits(1, o2 > 0 and found[i + o2] or 0, o3 > 0 and found[i + o3] or 0, o4 > 0 and found[i + o4] or 0)
+    end
+    found[1] = S[33]
+  end
+  return found
+end
+local function number_of(text, at)
+  local a, b, c = text:byte(at, at + 2)
+  return a * 65536 + b * 256 + c
+end
 local function block(b)
   local found = blocks[b[1]]
   if not found then
-    found = unpk(call('HGET', KB, b[1]))
+    local short, rest, print = brief(b), unpk(call('HGET', KB, b[1] .. 'r')), 1
+    local o2, o3, o4, wide, i = short[2], short[3], short[4], short[5], BRIEF + 1
+    found = {}
+    for at = 1, #rest, 2 do
+      local n = #found
+      found[n + 1], found[n + 2], found[n + 3], found[n + 4] = number_of(b[11], print), rest[at], short[i], rest[at + 1]
+      found[n + 5], found[n + 6], found[n + 7], found[n + 8] =
+        1, o2 > 0 and short[i + o2] or 0, o3 > 0 and short[i + o3] or 0, o4 > 0 and short[i + o4] or 0
+      print, i = print + 3, i + wide
+    end
     blocks[b[1]] = found
   end
   return found
 end
 local function bytes(print) return string.char(div(print, 65536), div(print, 256) % 256, print % 256) end
-local function sum_up(b)
-  local calls, prints = block(b), {}
-  local prices, least, most, s1, s2, s3, s4, back = 0, INF, 0, 0, 0, 0, 0, INF
-  for i = 0, #calls - WIDTH, WIDTH do
-    local own = dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
+-- Sums of a block of which nothing but the prices may be other than before.
+local function price_up(b)
+  local calls, unit, prices, least, most = brief(b), price[5], 0, INF, 0
+  for i = BRIEF + 2, #calls, calls[5] do
+    local own = calls[i]
+    if own < unit then own = unit end
     prices = prices + own
     if own < least then least = own end
     if own > most then most = own end
-    s1, s2, s3, s4 = s1 + calls[i + 5], s2 + calls[i + 6], s3 + calls[i + 7], s4 + calls[i + 8]
-    if calls[i + 2] < back then back = calls[i + 2] end
-    insert(prints, bytes(calls[i + 1]))
   end
-  b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11] =
-    #calls / WIDTH, prices, least, most, s1, s2, s3, s4, back, table.concat(prints)
+  b[3], b[4], b[5] = prices, least, most
+end
+local function write(b, calls)
+  local s2, s3, s4, wide = 0, 0, 0, 2
+  for i = 6, #calls, WIDTH do s2, s3, s4 = s2 + calls[i], s3 + calls[i + 1], s4 + calls[i + 2] end
+  local o2, o3, o4 = 0, 0, 0
+  if s2 > 0 then o2, wide = wide, wide + 1 end
+  if s3 > 0 then o3, wide = wide, wide + 1 end
+  if s4 > 0 then o4, wide = wide, wide + 1 end
+  local short, rest, prints, back, at, n = {S[33], o2, o3, o4, wide}, {}, {}, INF, BRIEF + 1, 0
+  for i = 1, #calls, WIDTH do
+    local c2, c3, c4, until_then = calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 1]
+    short[at], short[at + 1] = calls[i + 2], by_limits(1, c2, c3, c4)
+    if o2 > 0 then short[at + o2] = c2 end
+    if o3 > 0 then short[at + o3] = c3 end
+    if o4 > 0 then short[at + o4] = c4 end
+    rest[2 * n + 1], rest[2 * n + 2] = until_then, calls[i + 3]
+    if until_then < back then back = until_then end
+    n, at = n + 1, at + wide
+    prints[n] = bytes(calls[i])
+  end
+  briefs[b[1]] = short
+  b[2], b[6], b[7], b[8], b[9], b[10], b[11] = n, n, s2, s3, s4, back, table.concat(prints)
+  price_up(b)
+  call('HSET', KB, b[1], pack(short), b[1] .. 'r', pack(rest))
 end
 local function touch(flow) dirty[flow.key] = flow end
 local function store(flow, at)
   local b = flow.b[at]
   local calls = block(b)
   if #calls == 0 then
-    call('HDEL', KB, b[1])
-    blocks[b[1]] = nil
+    call('HDEL', KB, b[1], b[1] .. 'r')
+    blocks[b[1]], briefs[b[1]] = nil, nil
     remove(flow.b, at)
   else
-    sum_up(b)
-    call('HSET', KB, b[1], pack(calls))
+    write(b, calls)
   end
   touch(flow)
 end
@@ -478,12 +536,8 @@ local function append(flow, entry)
   end
   local calls, at = block(last), last[2] * WIDTH
   for i = 1, WIDTH do calls[at + i] = entry[i] end
-  local own = dominant(entry[5], entry[6], entry[7], entry[8])
-  last[2], last[3], last[4], last[5] = last[2] + 1, last[3] + own, min(last[4], own), max(last[5], own)
-  for i = 5, 8 do last[i + 1] = last[i + 1] + entry[i] end
-  last[10], last[11] = min(last[10], entry[2]), last[11] .. bytes(entry[1])
+  write(last, calls)
   flow.n, flow.twins, queued = flow.n + 1, flow.twins + entry[4] % 2, queued + 1
-  call('HSET', KB, last[1], pack(calls))
   touch(flow)
 end
 local function over(W, flow) return max(W[flow.c] or 0, flow.tw) end
@@ -642,8 +696,8 @@ local function fold(least)
     local flow, calls = drop_flow(at), {}
     for _, b in ipairs(flow.b) do
       for _, value in ipairs(block(b)) do calls[#calls + 1] = value end
-      call('HDEL', KB, b[1])
-      blocks[b[1]] = nil
+      call('HDEL', KB, b[1], b[1] .. 'r')
+      blocks[b[1]], briefs[b[1]] = nil, nil
     end
     local crowd, place = find(class, crowd_of(flow.t))
     if crowd then
@@ -698,8 +752,6 @@ local function serve(W, flow, service)
 end
 
 -- Brings everything up to the present.
-local R
-local stepped
 local function advance_all(from, to)
   local pause = blocked(from)
   if pause then pause = min(pause, to) end
@@ -742,12 +794,14 @@ local function step()
   age_flights(to)
   S[2] = to
   set_price(R.limits, mean())
-  local priced = table.concat(price, ',')
+  local priced = table.concat(price, ',', 1, 4)
+  if priced ~= S[34] then S[33], S[34] = S[33] + 1, priced end
+  priced = priced .. ',' .. price[5]
   if priced ~= S[16] then
     S[16] = priced
     for _, flow in ipairs(F) do
       if flow.n > 0 then
-        for _, b in ipairs(flow.b) do sum_up(b) end
+        for _, b in ipairs(flow.b) do price_up(b) end
         touch(flow)
       end
     end
@@ -866,12 +920,16 @@ local function slot_of(due, awaited)
 end
 -- The queue as one call sees it: what stands before it, exactly and as far as it comes back. H gathers by time what is in
 -- blocks, of some of them only some calls, and only when it is asked for.
+local function due_at(b, i)
+  local calls = brief(b)
+  return calls[BRIEF + 1 + i / WIDTH * calls[5]]
+end
 local function stand(flow, place, need, W, horizon)
   local rate = flow.rate
   local L = {ahead = {0, 0, 0, 0, 0}, others = {}, H = {}, first = INF, whole = {}}
   local H = L.H
   local function note(calls, i, rate)
-    local slot, ahead = slot_of(calls[i + 3], true)
+    local slot, ahead = slot_of(calls[i], true)
     if slot == INF then return end
     L.first = min(L.first, slot)
     -- Needs, the largest of each, and from when all of it counts.
@@ -881,9 +939,14 @@ local function stand(flow, place, need, W, horizon)
       H[slot] = h
     end
     if h[5] == 0 or (ahead < h[10]) == (slot < 1216) then h[10] = ahead end
-    for j = 1, 4 do
-      local amount = calls[i + 4 + j]
-      h[j], h[j + 5] = h[j] + amount * rate, max(h[j + 5], amount)
+    h[1], h[6] = h[1] + rate, 1
+    for j = 2, 4 do
+      local column = calls[j]
+      if column > 0 then
+        local amount = calls[i + column]
+        h[j] = h[j] + amount * rate
+        if amount > h[j + 5] then h[j + 5] = amount end
+      end
     end
     h[5] = h[5] + rate
   end
@@ -892,17 +955,19 @@ local function stand(flow, place, need, W, horizon)
     for j = 1, 5 do L.ahead[j] = L.ahead[j] + muldiv(sums[j], rate, ALL) end
   end
   local now, own_due = div(S[2], 1000), INF
-  if place then own_due = block(flow.b[place[1]])[place[2] + 3] end
+  if place then own_due = due_at(flow.b[place[1]], place[2]) end
   -- Where slots are limited, those whose time has come go first, in the order of their times.
   local by_time = SLOTCAP > 0 and own_due <= now
   local before, sums = 0, {0, 0, 0, 0, 0}
   for at, b in ipairs(flow.b) do
     local here = place and place[1] == at
     if here or by_time then
-      local calls, some = block(b), {}
-      for i = 0, (here and place[2] or #calls) - WIDTH, WIDTH do if not by_time or calls[i + 3] <= own_due then
-        before = before + dominant(calls[i + 5], calls[i + 6], calls[i + 7], calls[i + 8])
-        for j = 1, 4 do sums[j] = sums[j] + calls[i + 4 + j] end
+      local calls, some = brief(b), {}
+      local wide = calls[5]
+      for i = BRIEF + 1, here and BRIEF + place[2] / WIDTH * wide or #calls, wide do if not by_time or calls[i] <= own_due then
+        before = before + max(price[5], calls[i + 1])
+        sums[1] = sums[1] + 1
+        for j = 2, 4 do if calls[j] > 0 then sums[j] = sums[j] + calls[i + calls[j]] end end
         sums[5] = sums[5] + 1000
         insert(some, i)
       end end
@@ -918,7 +983,7 @@ local function stand(flow, place, need, W, horizon)
   merge(sums, rate)
   local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
   local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
-  local f1, f2, f3, f4, unit = price[1], price[2], price[3], price[4], price[5]
+  local unit = price[5]
   for index = 1, #F do
     local other = F[index]
     if other == flow then
@@ -948,34 +1013,11 @@ local function stand(flow, place, need, W, horizon)
           e1, e2, e3, e4, e5 = e1 + b[6], e2 + b[7], e3 + b[8], e4 + b[9], e5 + 1000 * b[2]
           waits = waits + prices
         else
-          local calls, after, some = block(b), waits + prices, nil
-          for i = 1, #calls, WIDTH do
-            local turn, c1, c2, c3, c4 = calls[i + 2], calls[i + 4], calls[i + 5], calls[i + 6], calls[i + 7]
-            local cost, rest = unit
-            if f1 > 0 then
-              x = c1 * f1
-              rest = x % 1048576
-              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
-              if x > cost then cost = x end
-            end
-            if f2 > 0 then
-              x = c2 * f2
-              rest = x % 1048576
-              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
-              if x > cost then cost = x end
-            end
-            if f3 > 0 then
-              x = c3 * f3
-              rest = x % 1048576
-              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
-              if x > cost then cost = x end
-            end
-            if f4 > 0 then
-              x = c4 * f4
-              rest = x % 1048576
-              x = rest > 0 and (x - rest) / 1048576 + 1 or x / 1048576
-              if x > cost then cost = x end
-            end
+          local calls, after, some = brief(b), waits + prices, nil
+          local o2, o3, o4 = calls[2], calls[3], calls[4]
+          for i = BRIEF + 1, #calls, calls[5] do
+            local turn, cost = calls[i], calls[i + 1]
+            if cost < unit then cost = unit end
             x = waits * rate
             local before = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
             local served, first = before + cost, nil
@@ -992,9 +1034,12 @@ local function stand(flow, place, need, W, horizon)
             if first then
               if horizon then
                 some = some or {}
-                insert(some, i - 1)
+                some[#some + 1] = i
               end
-              e1, e2, e3, e4, e5 = e1 + c1, e2 + c2, e3 + c3, e4 + c4, e5 + 1000
+              e1, e5 = e1 + 1, e5 + 1000
+              if o2 > 0 then e2 = e2 + calls[i + o2] end
+              if o3 > 0 then e3 = e3 + calls[i + o3] end
+              if o4 > 0 then e4 = e4 + calls[i + o4] end
             end
             waits = waits + cost
           end
@@ -1042,11 +1087,11 @@ local function all_kept(L, C, need)
       end
     end
     if later then
-      local calls, some = block(later[2]), later[4]
+      local calls, some = brief(later[2]), later[4]
       if some then
         for _, i in ipairs(some) do L.note(calls, i, later[3]) end
       else
-        for i = 0, #calls - WIDTH, WIDTH do L.note(calls, i, later[3]) end
+        for i = BRIEF + 1, #calls, calls[5] do L.note(calls, i, later[3]) end
       end
     end
   end
@@ -1477,3 +1522,4 @@ end
 insert(answers, line(standings()))
 save()
 return table.concat(answers, ';')
+end)()
