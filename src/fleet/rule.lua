@@ -45,7 +45,7 @@ local STRICT, BURST, TTL, SLOTCAP = P[7] == 1, min(P[6], 6e7), P[8], P[5]
 local PERIOD = STRICT and 60500000 or 6e7
 
 -- State.
-local S, F, M, dirty, inflight, total, fresh, crowded
+local S, F, I, M, dirty, inflight, total, fresh, crowded
 -- Calls that wait.
 local queued = 0
 -- What is lent: numbers of the half seconds in which parts end, and of each part five amounts.
@@ -76,7 +76,7 @@ end
 
 local function load()
   local ok, state = pcall(unpk, call('HGET', KS, 's') or '')
-  if not ok or type(state) ~= 'table' then
+  if not ok or type(state) ~= 'table' or state[1] == 1 then
     if call('EXISTS', KS, KF, KB) > 0 then
       call('DEL', KS, KF, KB)
       return 'corrupt'
@@ -101,16 +101,29 @@ local function load()
   load_upstream(S[14])
   local stored = call('HGETALL', KF)
   fresh = fresh or #stored == 0
-  local keys, values = {}, {}
+  I = {}
+  local numbers = {}
   for i = 1, #stored, 2 do
-    keys[(i + 1) / 2], values[stored[i]] = stored[i], stored[i + 1]
+    local c, t, cw, tw, fin, rate, trust, n, asked, received, twins, back, prices, least, most, s2, s3, s4, stored_blocks =
+      unpk(stored[i + 1])
+    local number = c * 4294967296 + t
+    I[number] = {key = stored[i], c = c, t = t, cw = cw, tw = tw, fin = fin, rate = rate, trust = trust, n = n, asked = asked,
+      received = received, twins = twins, back = back, prices = prices, least = least, most = most, s2 = s2, s3 = s3, s4 = s4,
+      stored = stored_blocks}
+    numbers[(i + 1) / 2], queued = number, queued + n
+    crowded = crowded or t >= 4294967288
   end
-  table.sort(keys)
-  for i, key in ipairs(keys) do
-    local flow = unpk(values[key])
-    flow.key, F[i], queued = key, flow, queued + flow.n
-    crowded = crowded or flow.t >= 4294967288
+  table.sort(numbers)
+  for i = 1, #numbers do F[i] = I[numbers[i]] end
+end
+-- The blocks of a flow, which most decisions need of few flows only.
+local function list(flow)
+  local found = flow.b
+  if not found then
+    found = unpk(flow.stored)
+    flow.b = found
   end
+  return found
 end
 
 -- Meters: a pacing bucket, and the trailing window under it.
@@ -505,19 +518,19 @@ local function write(b, calls)
 end
 local function touch(flow) dirty[flow.key] = flow end
 local function store(flow, at)
-  local b = flow.b[at]
+  local b = list(flow)[at]
   local calls = block(b)
   if #calls == 0 then
     call('HDEL', KB, b[1], b[1] .. 'r')
     blocks[b[1]], briefs[b[1]] = nil, nil
-    remove(flow.b, at)
+    remove(list(flow), at)
   else
     write(b, calls)
   end
   touch(flow)
 end
 local function cut(flow, at, i)
-  local calls = block(flow.b[at])
+  local calls = block(list(flow)[at])
   local twin = calls[i + 4] % 2
   for _ = 1, WIDTH do remove(calls, i + 1) end
   flow.n, flow.twins, queued = flow.n - 1, flow.twins - twin, queued - 1
@@ -526,13 +539,14 @@ local function cut(flow, at, i)
 end
 local function append(flow, entry)
   if flow.n >= 4095 then return end
-  local last = flow.b[#flow.b]
+  local list_of = list(flow)
+  local last = list_of[#list_of]
   if not last or last[2] >= BLOCK then
     S[13] = S[13] + 1
     last = {S[13], 0, 0, INF, 0, 0, 0, 0, 0, INF, ''}
     fresh = true
     blocks[S[13]] = {}
-    insert(flow.b, last)
+    insert(list_of, last)
   end
   local calls, at = block(last), last[2] * WIDTH
   for i = 1, WIDTH do calls[at + i] = entry[i] end
@@ -551,8 +565,8 @@ local function push(flow, entry, W)
       if excess >= highest then most, highest = other, excess end
     end
     if most == flow then return end
-    local last = #most.b
-    cut(most, last, (most.b[last][2] - 1) * WIDTH)
+    local last = #list(most)
+    cut(most, last, (list(most)[last][2] - 1) * WIDTH)
   end
   append(flow, entry)
 end
@@ -578,9 +592,9 @@ local function age_queue(now)
   end
   S[6] = max(due, S[6])
   for _, flow in ipairs(F) do
-    for at = #flow.b, 1, -1 do
-      if flow.b[at][10] + 3000 < now then
-        local calls, kept = block(flow.b[at]), {}
+    for at = flow.n > 0 and (flow.b or flow.back + 3000 < now) and #list(flow) or 0, 1, -1 do
+      if list(flow)[at][10] + 3000 < now then
+        local calls, kept = block(list(flow)[at]), {}
         local lost = {}
         for i = 0, #calls - WIDTH, WIDTH do
           if calls[i + 2] + 3000 < now then
@@ -589,7 +603,7 @@ local function age_queue(now)
             for j = i + 1, i + WIDTH do kept[#kept + 1] = calls[j] end
           end
         end
-        blocks[flow.b[at][1]] = kept
+        blocks[list(flow)[at][1]] = kept
         for _, mark in ipairs(lost) do
           flow.n, flow.twins, queued = flow.n - 1, flow.twins - mark % 2, queued - 1
           if mark < 2 then observe(flow, false, mark) end
@@ -611,7 +625,7 @@ local function tidy()
       local known = flow.rate < 32113 or flow.trust < 64
       if not (not nobody and flow.fin > V or (known or not nobody) and flow.asked > 0) then
         remove(F, at)
-        dirty[flow.key] = nil
+        I[flow.c * 4294967296 + flow.t], dirty[flow.key] = nil, nil
         call('HDEL', KF, flow.key)
       end
     end
@@ -628,13 +642,11 @@ local function tidy()
 end
 local function key_of(class, tenant) return fmt('%03d%010.0f', class, tenant) end
 local function find(class, tenant)
-  local key = key_of(class, tenant)
-  -- Texts are compared faster for being the same than for their order.
-  for at = 1, #F do
-    if F[at].key == key then return F[at] end
-  end
+  local number = class * 4294967296 + tenant
+  local found = I[number]
+  if found then return found end
   for at, flow in ipairs(F) do
-    if flow.key > key then return nil, at end
+    if flow.c * 4294967296 + flow.t > number then return nil, at end
   end
   return nil, #F + 1
 end
@@ -650,7 +662,7 @@ local function home(class, tenant, print)
   local crowd = crowded and find(class, crowd_of(tenant))
   if crowd then
     local wanted = bytes(print)
-    for _, b in ipairs(crowd.b) do if aligned(b[11], wanted, 1) then return crowd end end
+    for _, b in ipairs(list(crowd)) do if aligned(b[11], wanted, 1) then return crowd end end
   end
   return (find(class, tenant))
 end
@@ -658,15 +670,16 @@ local function account(class, tenant)
   return find(class, tenant) or crowded and find(class, crowd_of(tenant)) or nil
 end
 local function drop_flow(at)
-  local key = F[at].key
-  call('HDEL', KF, key)
-  dirty[key], queued = nil, queued - F[at].n
+  local flow = F[at]
+  call('HDEL', KF, flow.key)
+  I[flow.c * 4294967296 + flow.t], dirty[flow.key], queued = nil, nil, queued - flow.n
   return remove(F, at)
 end
 local function new_flow(class, tenant, at)
   local flow = {key = key_of(class, tenant), c = class, t = tenant, fin = S[5], rate = ALL, trust = 64, n = 0, asked = 0,
     received = 0, twins = 0, b = {}}
   insert(F, at, flow)
+  I[class * 4294967296 + tenant] = flow
   crowded = crowded or tenant >= CROWD
   return flow
 end
@@ -694,7 +707,7 @@ local function fold(least)
     end
     if not at then return false end
     local flow, calls = drop_flow(at), {}
-    for _, b in ipairs(flow.b) do
+    for _, b in ipairs(list(flow)) do
       for _, value in ipairs(block(b)) do calls[#calls + 1] = value end
       call('HDEL', KB, b[1], b[1] .. 'r')
       blocks[b[1]], briefs[b[1]] = nil, nil
@@ -801,7 +814,7 @@ local function step()
     S[16] = priced
     for _, flow in ipairs(F) do
       if flow.n > 0 then
-        for _, b in ipairs(flow.b) do price_up(b) end
+        for _, b in ipairs(list(flow)) do price_up(b) end
         touch(flow)
       end
     end
@@ -955,11 +968,11 @@ local function stand(flow, place, need, W, horizon)
     for j = 1, 5 do L.ahead[j] = L.ahead[j] + muldiv(sums[j], rate, ALL) end
   end
   local now, own_due = div(S[2], 1000), INF
-  if place then own_due = due_at(flow.b[place[1]], place[2]) end
+  if place then own_due = due_at(list(flow)[place[1]], place[2]) end
   -- Where slots are limited, those whose time has come go first, in the order of their times.
   local by_time = SLOTCAP > 0 and own_due <= now
   local before, sums = 0, {0, 0, 0, 0, 0}
-  for at, b in ipairs(flow.b) do
+  for at, b in ipairs(list(flow)) do
     local here = place and place[1] == at
     if here or by_time then
       local calls, some = brief(b), {}
@@ -996,10 +1009,22 @@ local function stand(flow, place, need, W, horizon)
       local owed = muldiv(div(less(tag, other.fin), 256), weight, among)
       local rounding = div(weight, among) + 2
       local surely, maybe = less(owed, rounding), owed + rounding
-      local waits, list = 0, other.b
+      local waits = 0
       local a1, a2, a3, a4, a5, e1, e2, e3, e4, e5 = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-      for at = 1, #list do
-        local b = list[at]
+      local unread, blocks_of = not other.b and SLOTCAP == 0, nil
+      if unread and other.least > maybe then
+        -- All of them are later.
+        waits = other.prices
+        a1, a2, a3, a4, a5 = other.n, other.s2, other.s3, other.s4, 1000 * other.n
+      elseif unread and not horizon and muldiv(other.prices, rate, ALL) + other.most < surely then
+        waits = other.prices
+        a1, a2, a3, a4, a5 = other.n, other.s2, other.s3, other.s4, 1000 * other.n
+        e1, e2, e3, e4, e5 = a1, a2, a3, a4, a5
+      else
+        blocks_of = list(other)
+      end
+      for at = 1, blocks_of and #blocks_of or 0 do
+        local b = blocks_of[at]
         a1, a2, a3, a4, a5 = a1 + b[6], a2 + b[7], a3 + b[8], a4 + b[9], a5 + 1000 * b[2]
         local prices, least = b[3], b[4]
         local x = waits * rate
@@ -1149,7 +1174,7 @@ end
 local function recognise(flow, print, parked, now)
   local best, place
   local wanted = bytes(print)
-  for at, b in ipairs(flow.b) do
+  for at, b in ipairs(list(flow)) do
     if not best or b[10] < best then
       local found = aligned(b[11], wanted, 1)
       while found do
@@ -1165,7 +1190,7 @@ local function recognise(flow, print, parked, now)
 end
 local function cancel(flow, print)
   local last, place
-  for at, b in ipairs(flow.b) do
+  for at, b in ipairs(list(flow)) do
     local calls = block(b)
     for i = 1, #calls, WIDTH do
       if calls[i] == print and (not last or calls[i + 1] >= last) then
@@ -1221,7 +1246,7 @@ local function admit(o)
   else
     L = stand(flow, place, need, W, false)
   end
-  local calls = place and block(flow.b[place[1]])
+  local calls = place and block(list(flow)[place[1]])
   local broken = place and calls[place[2] + 3] <= ceil(S[2], 1000)
   local wait = wait_given(L, C, need, nil, broken)
   if broken and SLOTCAP > 0 and short ~= 'e' and div(wait * 3, 10) <= o[12] then wait = div(wait * 3, 10) end
@@ -1460,9 +1485,17 @@ local function save()
     insert(S[15], count)
   end
   for key, flow in pairs(dirty) do
-    flow.key = nil
-    call('HSET', KF, key, pack(flow))
-    flow.key = key
+    if flow.b then
+      local back, prices, least, most, s2, s3, s4 = INF, 0, INF, 0, 0, 0, 0
+      for _, b in ipairs(flow.b) do
+        back, prices, least, most = min(back, b[10]), prices + b[3], min(least, b[4]), max(most, b[5])
+        s2, s3, s4 = s2 + b[7], s3 + b[8], s4 + b[9]
+      end
+      flow.back, flow.prices, flow.least, flow.most, flow.s2, flow.s3, flow.s4 = back, prices, least, most, s2, s3, s4
+      flow.stored = pack(flow.b)
+    end
+    call('HSET', KF, key, pack(flow.c, flow.t, flow.cw, flow.tw, flow.fin, flow.rate, flow.trust, flow.n, flow.asked, flow.received,
+      flow.twins, flow.back, flow.prices, flow.least, flow.most, flow.s2, flow.s3, flow.s4, flow.stored))
   end
   local renews = fresh or S[2] - S[29] > 1e7
   if renews then S[29] = S[2] end

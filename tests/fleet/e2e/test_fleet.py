@@ -120,7 +120,7 @@ def test_foreign_data_is_counted_and_blocks_nobody(fleet):
 
 
 def test_data_of_a_newer_version_is_left_alone(fleet):
-    newer = "return redis.call('HSET', KEYS[1], 's', cmsgpack.pack({2, 'of a later version'}))"
+    newer = "return redis.call('HSET', KEYS[1], 's', cmsgpack.pack({3, 'of a later version'}))"
     fleet.store.command("EVAL", newer, 1, fleet.key("s"))
     before = fleet.store.command("HGET", fleet.key("s"), "s")
     assert fleet.some(6) == [200] * 6
