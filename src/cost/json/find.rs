@@ -19,7 +19,7 @@ pub(super) fn unread_run(bytes: &[u8], most: usize) -> usize {
             [b'\\', b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => 6,
             [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
             [] | [b'\\' | b'"', ..] => break,
-            _ => plain_run(rest).min(most.saturating_sub(at)),
+            _ => plain_run(rest.get(..most.saturating_sub(at)).unwrap_or(rest)),
         };
         at = at.saturating_add(len);
     }

@@ -15,7 +15,12 @@ impl Scanner {
                 let owed = if self.high == 0 { 0 } else { SURROGATE_OWES };
                 self.high = 0;
                 visitor.skipped(unread.saturating_add(owed));
-                return unread;
+                if rest.get(unread) != Some(&b'"') {
+                    return unread;
+                }
+                self.emit(&[], true, visitor);
+                self.settle_value();
+                return unread.saturating_add(1);
             }
         }
         let run = find::plain_run(rest);

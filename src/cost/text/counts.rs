@@ -116,8 +116,9 @@ impl Counts {
 
     /// What was counted stands for so many bytes more than were fed.
     pub(super) fn stand_for(&mut self, bytes: usize) {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(u64::from(self.times)));
+        // 32 bits each, because a product that may overflow costs a call.
+        let bytes = u64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.bytes = self.bytes.saturating_add(bytes.wrapping_mul(u64::from(self.times)));
     }
 
     /// Counts a part of a text.
