@@ -105,6 +105,26 @@ fn every_split_gives_the_same_events() {
 }
 
 #[test]
+fn what_stands_between_strings_is_taken_alike_whole_and_byte_by_byte() {
+    let texts = [
+        r#"{"a":"b","c":"d", "e": "f" ,"g" :"h","i":  "j",
+"k":["l","m", "n" ,"o"],"p":{"q":"r"},"s":[["t"],"u"]}"#,
+        r#"{"a":"b","c":1,"d":"e",}"#,
+        r#"{"a" "b"}"#,
+        r#"{"a":"b":"c"}"#,
+        r#"["a","b":"c"]"#,
+        r#"{"a","b"}"#,
+        r#"{"a":"b""c":"d"}"#,
+        r#""a","b""#,
+    ];
+    for text in texts {
+        let singles: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        assert_eq!(scan(&singles), scan(&[text.as_bytes()]), "{text}");
+    }
+    assert_eq!(scan(&[texts[0].as_bytes()]).1, Ok(()));
+}
+
+#[test]
 fn refuses_what_is_not_json() {
     let bad =
         ["{", "[", "\"x", "tru", "", "  ", "\u{feff}", "{\"a\"", "{\"a\":", "[1,", "{\"a\":1,", "\"\\u12"];
