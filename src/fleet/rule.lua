@@ -58,7 +58,7 @@ else
   moment = tonumber(ARGV[1])
 end
 
-local U, R, stepped, price
+local U, R, stepped, learned, price
 -- Calls as they are stored, by their blocks: whole, and what those behind them look at.
 local blocks, briefs = {}, {}
 
@@ -104,12 +104,12 @@ local function load()
   I = {}
   local numbers = {}
   for i = 1, #stored, 2 do
-    local c, t, cw, tw, fin, rate, trust, n, asked, received, twins, back, prices, least, most, s2, s3, s4, stored_blocks =
+    local c, t, cw, tw, fin, rate, trust, n, asked, received, twins, back, prices, least, most, s2, s3, s4, flat, stored_blocks =
       unpk(stored[i + 1])
     local number = c * 4294967296 + t
     I[number] = {key = stored[i], c = c, t = t, cw = cw, tw = tw, fin = fin, rate = rate, trust = trust, n = n, asked = asked,
       received = received, twins = twins, back = back, prices = prices, least = least, most = most, s2 = s2, s3 = s3, s4 = s4,
-      stored = stored_blocks}
+      flat = flat, stored = stored_blocks}
     numbers[(i + 1) / 2], queued = number, queued + n
     crowded = crowded or t >= 4294967288
   end
@@ -443,11 +443,11 @@ end
 -- Stored of a block are a brief and the rest. Brief: number of the limits by which it is priced, where the second to fourth amounts
 -- stand, values for each call; then of each call its due, its price by the limits, and the amounts that any call has. Rest: back, mark.
 local WIDTH, BLOCK, BRIEF = 8, 16, 5
-local function brief(b)
-  local found = briefs[b[1]]
+local function brief(id)
+  local found = briefs[id]
   if not found then
-    found = unpk(call('HGET', KB, b[1]))
-    briefs[b[1]] = found
+    found = unpk(call('HGET', KB, id))
+    briefs[id] = found
   end
   if found[1] ~= S[33] then
     local o2, o3, o4 = found[2], found[3], found[4]
@@ -465,7 +465,7 @@ end
 local function block(b)
   local found = blocks[b[1]]
   if not found then
-    local short, rest, print = brief(b), unpk(call('HGET', KB, b[1] .. 'r')), 1
+    local short, rest, print = brief(b[1]), unpk(call('HGET', KB, b[1] .. 'r')), 1
     local o2, o3, o4, wide, i = short[2], short[3], short[4], short[5], BRIEF + 1
     found = {}
     for at = 1, #rest, 2 do
@@ -482,7 +482,7 @@ end
 local function bytes(print) return string.char(div(print, 65536), div(print, 256) % 256, print % 256) end
 -- Sums of a block of which nothing but the prices may be other than before.
 local function price_up(b)
-  local calls, unit, prices, least, most = brief(b), price[5], 0, INF, 0
+  local calls, unit, prices, least, most = brief(b[1]), price[5], 0, INF, 0
   for i = BRIEF + 2, #calls, calls[5] do
     local own = calls[i]
     if own < unit then own = unit end
@@ -515,6 +515,18 @@ local function write(b, calls)
   b[2], b[6], b[7], b[8], b[9], b[10], b[11] = n, n, s2, s3, s4, back, table.concat(prints)
   price_up(b)
   call('HSET', KB, b[1], pack(short), b[1] .. 'r', pack(rest))
+end
+-- Of each block of a flow what is asked of it in passing: id, calls, sum and least and most of the prices, sums of the second to
+-- fourth amounts, least `back`.
+local function passing(flow)
+  if not flow.b then return unpk(flow.flat) end
+  local flat, n = {}, 0
+  for _, b in ipairs(flow.b) do
+    flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4], flat[n + 5] = b[1], b[2], b[3], b[4], b[5]
+    flat[n + 6], flat[n + 7], flat[n + 8], flat[n + 9] = b[7], b[8], b[9], b[10]
+    n = n + 9
+  end
+  return flat
 end
 local function touch(flow) dirty[flow.key] = flow end
 local function store(flow, at)
@@ -934,7 +946,7 @@ end
 -- The queue as one call sees it: what stands before it, exactly and as far as it comes back. H gathers by time what is in
 -- blocks, of some of them only some calls, and only when it is asked for.
 local function due_at(b, i)
-  local calls = brief(b)
+  local calls = brief(b[1])
   return calls[BRIEF + 1 + i / WIDTH * calls[5]]
 end
 local function stand(flow, place, need, W, horizon)
@@ -975,7 +987,7 @@ local function stand(flow, place, need, W, horizon)
   for at, b in ipairs(list(flow)) do
     local here = place and place[1] == at
     if here or by_time then
-      local calls, some = brief(b), {}
+      local calls, some = brief(b[1]), {}
       local wide = calls[5]
       for i = BRIEF + 1, here and BRIEF + place[2] / WIDTH * wide or #calls, wide do if not by_time or calls[i] <= own_due then
         before = before + max(price[5], calls[i + 1])
@@ -984,10 +996,10 @@ local function stand(flow, place, need, W, horizon)
         sums[5] = sums[5] + 1000
         insert(some, i)
       end end
-      if some[1] then insert(L.whole, {b[10], b, rate, some}) end
+      if some[1] then insert(L.whole, {b[10], b[1], rate, some}) end
       if here then break end
     else
-      insert(L.whole, {b[10], b, rate})
+      insert(L.whole, {b[10], b[1], rate})
       before = before + b[3]
       for j = 1, 4 do sums[j] = sums[j] + b[j + 5] end
       sums[5] = sums[5] + 1000 * b[2]
@@ -1021,24 +1033,24 @@ local function stand(flow, place, need, W, horizon)
         a1, a2, a3, a4, a5 = other.n, other.s2, other.s3, other.s4, 1000 * other.n
         e1, e2, e3, e4, e5 = a1, a2, a3, a4, a5
       else
-        blocks_of = list(other)
+        blocks_of = passing(other)
       end
-      for at = 1, blocks_of and #blocks_of or 0 do
-        local b = blocks_of[at]
-        a1, a2, a3, a4, a5 = a1 + b[6], a2 + b[7], a3 + b[8], a4 + b[9], a5 + 1000 * b[2]
-        local prices, least = b[3], b[4]
+      for at = 1, blocks_of and #blocks_of or 0, 9 do
+        local id, n, prices, least, back = blocks_of[at], blocks_of[at + 1], blocks_of[at + 2], blocks_of[at + 3], blocks_of[at + 8]
+        local s2, s3, s4 = blocks_of[at + 5], blocks_of[at + 6], blocks_of[at + 7]
+        a1, a2, a3, a4, a5 = a1 + n, a2 + s2, a3 + s3, a4 + s4, a5 + 1000 * n
         local x = waits * rate
         local first = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
-        local due = SLOTCAP > 0 and b[10] <= now
-        if by_time and b[10] > own_due or not due and not by_time and first + least > maybe then
+        local due = SLOTCAP > 0 and back <= now
+        if by_time and back > own_due or not due and not by_time and first + least > maybe then
           -- All of them are later.
           waits = waits + prices
-        elseif not by_time and muldiv(waits + prices, rate, ALL) + b[5] < surely then
-          insert(L.whole, {b[10], b, rate})
-          e1, e2, e3, e4, e5 = e1 + b[6], e2 + b[7], e3 + b[8], e4 + b[9], e5 + 1000 * b[2]
+        elseif not by_time and muldiv(waits + prices, rate, ALL) + blocks_of[at + 4] < surely then
+          if horizon then insert(L.whole, {back, id, rate}) end
+          e1, e2, e3, e4, e5 = e1 + n, e2 + s2, e3 + s3, e4 + s4, e5 + 1000 * n
           waits = waits + prices
         else
-          local calls, after, some = brief(b), waits + prices, nil
+          local calls, after, some = brief(id), waits + prices, nil
           local o2, o3, o4 = calls[2], calls[3], calls[4]
           for i = BRIEF + 1, #calls, calls[5] do
             local turn, cost = calls[i], calls[i + 1]
@@ -1069,7 +1081,7 @@ local function stand(flow, place, need, W, horizon)
             waits = waits + cost
           end
           waits = after
-          if some then insert(L.whole, {b[10], b, rate, some}) end
+          if some then insert(L.whole, {back, id, rate, some}) end
         end
       end
       if e5 > 0 then merge({e1, e2, e3, e4, e5}, rate) end
@@ -1231,11 +1243,15 @@ local function admit(o)
   local carried = amounts(cost)
   local service = dominant(carried[1], carried[2], carried[3], carried[4])
   if not place then flow.asked = raised(flow.asked, service) end
-  local C = curves()
-  local L
+  local L, C
   if not short then
     L = stand(flow, place, need, W, true)
-    if all_kept(L, C, need) then
+    local kept = not L.whole[1]
+    if not kept then
+      C = curves()
+      kept = all_kept(L, C, need)
+    end
+    if kept then
       nearly = place or nearly
       if nearly then observe(flow, true, cut(flow, nearly[1], nearly[2])) end
       serve(W, flow, service)
@@ -1248,6 +1264,7 @@ local function admit(o)
   end
   local calls = place and block(list(flow)[place[1]])
   local broken = place and calls[place[2] + 3] <= ceil(S[2], 1000)
+  C = C or curves()
   local wait = wait_given(L, C, need, nil, broken)
   if broken and SLOTCAP > 0 and short ~= 'e' and div(wait * 3, 10) <= o[12] then wait = div(wait * 3, 10) end
   if not broken then
@@ -1421,11 +1438,12 @@ local function learn(text)
   if old ~= present then return {'U', 0, present} end
   S[14] = new:gsub('%x%x', function(pair) return string.char(tonumber(pair, 16)) end)
   load_upstream(S[14])
+  learned = true
   return {'U', 1, new}
 end
 -- Of each resource what is left and when all of it is; calls in flight, calls waiting, scale, pause, Jain's index.
 local function standings()
-  if stepped then R = rules(S[2]) else step() end
+  if not stepped then step() elseif learned then R = rules(S[2]) end
   local out = {'T', S[2]}
   for i = 1, 4 do
     if R[i] then
@@ -1456,17 +1474,26 @@ local function standings()
   insert(out, queued)
   insert(out, scale(S[2]))
   insert(out, R.paused and R.paused - S[2] or 0)
-  local W, due, had = weights(), {}, 0
+  local W, due, got, had = weights(), {}, {}, 0
   local entitled, sum, squares, count = 0, 0, 0, 0
-  for _, flow in ipairs(F) do
+  for index = 1, #F do
+    local flow = F[index]
     if flow.n > 0 then
-      due[flow] = muldiv(flow.cw * flow.tw, 1000000, over(W, flow))
-      entitled, had, count = entitled + due[flow], had + flow.received, count + 1
+      local weight, among = flow.cw * flow.tw, W[flow.c]
+      if among < flow.tw then among = flow.tw end
+      local rest, received = weight % among, flow.received
+      local product = rest * 1000000
+      local part = (weight - rest) / among * 1000000 + (product - product % among) / among
+      count = count + 1
+      due[count], got[count], entitled, had = part, received, entitled + part, had + received
     end
   end
-  for flow, part in pairs(due) do
-    local got = had > 0 and div(flow.received * 1000, had) or 0
-    local ratio = min(1000000, div(got * 1000, max(1, div(part * 1000, entitled))))
+  for index = 1, count do
+    local part, received = due[index] * 1000, got[index] * 1000
+    part = (part - part % entitled) / entitled
+    received = had > 0 and (received - received % had) / had * 1000 or 0
+    if part < 1 then part = 1 end
+    local ratio = min(1000000, (received - received % part) / part)
     sum, squares = sum + ratio, squares + ratio * ratio
   end
   insert(out, count > 1 and squares > 0 and min(1000, div(sum * sum * 1000, count * squares)) or 1000)
@@ -1492,10 +1519,11 @@ local function save()
         s2, s3, s4 = s2 + b[7], s3 + b[8], s4 + b[9]
       end
       flow.back, flow.prices, flow.least, flow.most, flow.s2, flow.s3, flow.s4 = back, prices, least, most, s2, s3, s4
-      flow.stored = pack(flow.b)
+      flow.flat, flow.stored = pack(passing(flow)), pack(flow.b)
     end
     call('HSET', KF, key, pack(flow.c, flow.t, flow.cw, flow.tw, flow.fin, flow.rate, flow.trust, flow.n, flow.asked, flow.received,
-      flow.twins, flow.back, flow.prices, flow.least, flow.most, flow.s2, flow.s3, flow.s4, flow.stored))
+      flow.twins, flow.back, flow.prices, flow.least, flow.most, flow.s2, flow.s3, flow.s4, flow.flat,
+      flow.stored))
   end
   local renews = fresh or S[2] - S[29] > 1e7
   if renews then S[29] = S[2] end

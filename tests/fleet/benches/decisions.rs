@@ -1,4 +1,8 @@
-//! Decisions a second of one Redis while 1 000 calls wait, by the server's own account of the processor time it used.
+//! Decisions a second of one Redis while calls wait, by the server's own account of the processor time it used.
+//!
+//! Three mixes: 1 000 calls wait and are asked for again before their time, so nearly all are told to wait; the same, but no
+//! caller is known to be the one that waits, so that look-alikes are booked beside them; and a saturated pool whose callers
+//! come back when they were told, in the time of the calls.
 //!
 //! `make bench-fleet` runs it.
 #![allow(
@@ -13,17 +17,22 @@
 mod support;
 
 use envoy_backpressure::config::ClassId;
-use envoy_backpressure::fleet::wire::{self, Answer, Operation};
+use envoy_backpressure::fleet::wire::{self, Answer, Glance, Operation};
 use envoy_backpressure::fleet::{SCRIPT_HASH, script};
 use envoy_backpressure::gate::{Ask, Flow, Policy, TenantKey};
 use envoy_backpressure::units::{Cost, Limits, Span};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use support::{Dice, Redis};
 
 const WAITING: u64 = 1_000;
 const DECISIONS: u64 = 1_000;
-const ROUNDS: u64 = 10;
+const ROUNDS: u64 = 5;
 const BATCH: u64 = 50;
 const TENANTS: u64 = 10;
+const KEYS: [&str; 3] = ["bp:{bench}:s", "bp:{bench}:f", "bp:{bench}:b"];
+/// When the callers of a saturated pool begin, in microseconds.
+const BEGIN: u64 = 1_792_567_680_000_000;
 
 fn ask(number: u64) -> Ask {
     let class = number % 3;
@@ -51,65 +60,143 @@ fn cpu_seconds(redis: &mut Redis) -> f64 {
     of("used_cpu_user_main_thread:") + of("used_cpu_sys_main_thread:")
 }
 
-/// Plays decisions and returns microseconds of the server's processor for each, and how many were told to wait.
-fn play(redis: &mut Redis, policy: &str, decisions: u64, mut next: impl FnMut() -> Ask) -> (f64, u64) {
-    let keys = ["s", "f", "b"].map(|part| format!("bp:{{bench}}:{part}"));
-    let before = cpu_seconds(redis);
-    let mut waits = 0;
-    for _ in 0..decisions / BATCH {
-        let commands: Vec<Vec<String>> = (0..BATCH)
-            .map(|_| {
-                let mut command = vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), "3".to_owned()];
-                command.extend(keys.iter().cloned());
-                command.extend(["-".to_owned(), policy.to_owned(), Operation::Admit(&next()).encode()]);
-                command
-            })
-            .collect();
-        for answer in redis.pipeline(&commands) {
-            let answer = answer.expect("an answer");
-            let first = answer.split(';').next().unwrap_or_default();
-            waits += u64::from(matches!(Answer::read(first), Some(Answer::Wait { .. })));
-        }
+/// What decisions took: microseconds of the server's processor for each, how many were told to wait, and how many calls waited
+/// at the end.
+#[derive(Default)]
+struct Played {
+    micros: f64,
+    waits: u64,
+    waiting: u32,
+}
+
+struct Pool {
+    redis: Redis,
+    limits: Limits,
+    policy: String,
+}
+
+impl Pool {
+    /// Begins anew with limits of so many requests a minute, and 200 LLM tokens for each.
+    fn begin(&mut self, requests: u64, strict_window: bool) {
+        self.limits =
+            Limits { requests: Some(requests), llm_tokens: Some(200 * requests), ..Limits::default() };
+        self.policy = wire::policy(&Policy {
+            limits: self.limits,
+            burst: Span::from_secs(10),
+            strict_window,
+            reservation_ttl: Span::from_secs(600),
+        });
+        self.redis.command(&["DEL", KEYS[0], KEYS[1], KEYS[2]]).expect("a clean pool");
     }
-    (1e6 * (cpu_seconds(redis) - before) / decisions as f64, waits)
+
+    fn command(&self, moment: &str, ask: &Ask) -> Vec<String> {
+        let mut command = vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), "3".to_owned()];
+        command.extend(KEYS.map(str::to_owned));
+        command.extend([moment.to_owned(), self.policy.clone(), Operation::Admit(ask).encode()]);
+        command
+    }
+
+    /// Sends decisions, and gives the first part of each answer and the pool as the last of them saw it.
+    fn decide(&mut self, commands: &[Vec<String>]) -> (Vec<Answer>, Glance) {
+        let mut seen = Glance::default();
+        let answers = self.redis.pipeline(commands).into_iter().map(|answer| {
+            let answer = answer.expect("an answer");
+            let (first, told) = answer.split_once(';').expect("two parts");
+            seen = Glance::read(&self.limits, told).expect("a glance");
+            Answer::read(first).expect("a decision")
+        });
+        (answers.collect(), seen)
+    }
+
+    /// Plays decisions one behind the other at the store's own time.
+    fn play(&mut self, decisions: u64, mut next: impl FnMut() -> Ask) -> Played {
+        let before = cpu_seconds(&mut self.redis);
+        let mut played = Played::default();
+        for _ in 0..decisions / BATCH {
+            let commands: Vec<_> = (0..BATCH).map(|_| self.command("-", &next())).collect();
+            let (answers, seen) = self.decide(&commands);
+            played.waits +=
+                answers.iter().filter(|answer| matches!(answer, Answer::Wait { .. })).count() as u64;
+            played.waiting = seen.booked;
+        }
+        played.micros = 1e6 * (cpu_seconds(&mut self.redis) - before) / decisions as f64;
+        played
+    }
+
+    /// Callers that come back when they were told, and with another call soon after one that passed.
+    fn play_callers(&mut self, callers: &mut Callers, decisions: u64) -> Played {
+        let before = cpu_seconds(&mut self.redis);
+        let mut played = Played::default();
+        for _ in 0..decisions {
+            let Reverse((at, caller)) = callers.due.pop().expect("a caller");
+            let command = self.command(&(BEGIN + at).to_string(), &callers.asks[caller]);
+            let (answers, seen) = self.decide(&[command]);
+            played.waiting = seen.booked;
+            let next = match answers.first() {
+                Some(Answer::Wait { told, .. }) => {
+                    played.waits += 1;
+                    told.as_micros() + callers.dice.below(20_000)
+                }
+                _ => {
+                    callers.asks[caller].fingerprint = callers.dice.next();
+                    callers.dice.below(500_000)
+                }
+            };
+            callers.due.push(Reverse((at + next, caller)));
+        }
+        played.micros = 1e6 * (cpu_seconds(&mut self.redis) - before) / decisions as f64;
+        played
+    }
+}
+
+/// Callers of a saturated pool, and when each of them asks next.
+struct Callers {
+    asks: Vec<Ask>,
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+    dice: Dice,
+}
+
+fn report(what: &str, rounds: u64, mut round: impl FnMut() -> Played) {
+    let (mut spent, mut waits, mut least, mut most) = (Vec::new(), 0, u32::MAX, 0);
+    for _ in 0..rounds {
+        let played = round();
+        spent.push(played.micros);
+        waits += played.waits;
+        (least, most) = (least.min(played.waiting), most.max(played.waiting));
+    }
+    spent.sort_by(f64::total_cmp);
+    let (best, median) = (spent[0], spent[spent.len() / 2]);
+    println!(
+        "{what}: {least} to {most} calls waiting, {waits} of {} told to wait: {best:.0} us of a processor for a decision at best, \
+         {median:.0} at the median of {rounds} rounds, so {:.0} and {:.0} decisions a second",
+        rounds * DECISIONS,
+        1e6 / best,
+        1e6 / median,
+    );
 }
 
 fn main() {
     let mut redis = Redis::start("decisions").expect("redis-server");
     assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
+    let mut pool = Pool { redis, limits: Limits::default(), policy: String::new() };
     for (name, strict_window) in [("bucket", false), ("strict window", true)] {
-        let limits = Limits { requests: Some(60), llm_tokens: Some(12_000), ..Limits::default() };
-        let policy = Policy {
-            limits,
-            burst: Span::from_secs(10),
-            strict_window,
-            reservation_ttl: Span::from_secs(600),
-        };
-        let policy = wire::policy(&policy);
-        redis.command(&["DEL", "bp:{bench}:s", "bp:{bench}:f", "bp:{bench}:b"]).expect("a clean pool");
-        let mut number = 0;
-        play(&mut redis, &policy, WAITING + 2 * BATCH, || {
-            number += 1;
-            ask(number)
-        });
-        let mut dice = Dice(7);
-        let waiting = redis.command(&["HLEN", "bp:{bench}:f"]).expect("flows");
-        let mut spent: Vec<f64> = Vec::new();
-        let mut waits = 0;
-        for _ in 0..ROUNDS {
-            let (micros, told) = play(&mut redis, &policy, DECISIONS, || ask(1 + dice.below(WAITING)));
-            spent.push(micros);
-            waits += told;
+        for (mix, parked) in [("asked for again too early", true), ("look-alikes too early", false)] {
+            pool.begin(60, strict_window);
+            let mut number = 0;
+            pool.play(WAITING + 2 * BATCH, || {
+                number += 1;
+                ask(number)
+            });
+            let mut dice = Dice(7);
+            report(&format!("{name}, {mix}"), ROUNDS, || {
+                pool.play(DECISIONS, || Ask { parked, ..ask(1 + dice.below(WAITING)) })
+            });
         }
-        spent.sort_by(f64::total_cmp);
-        println!(
-            "{name}, {waiting} flows, about {WAITING} calls waiting, {waits} of {} told to wait: {:.0} us of a processor for a \
-             decision at best, {:.0} at the median of {ROUNDS} rounds, so {:.0} and {:.0} decisions a second",
-            ROUNDS * DECISIONS,
-            spent[0],
-            spent[spent.len() / 2],
-            1e6 / spent[0],
-            1e6 / spent[spent.len() / 2],
-        );
+        pool.begin(3_000, strict_window);
+        let asks: Vec<Ask> = (0..WAITING).map(ask).collect();
+        let due = (0..asks.len()).map(|caller| Reverse((10_000 * caller as u64, caller))).collect();
+        let mut callers = Callers { asks, due, dice: Dice(7) };
+        pool.play_callers(&mut callers, 6 * DECISIONS);
+        report(&format!("{name}, back when told"), ROUNDS, || pool.play_callers(&mut callers, DECISIONS));
     }
 }
