@@ -165,7 +165,7 @@ fn a_cancelled_booking_frees_its_place_and_says_nothing_of_the_others() {
     assert_eq!(seen.booked, 1);
     assert_eq!(seen.flows[0].returning_permille, 1_000);
     // Back before its time, it may go at once where the others would have gone.
-    assert_eq!(pool.try_one(5, 1, at(1_050)), None);
+    assert_eq!(pool.try_one(5, 1, at(1_080)), None);
 }
 
 #[test]

@@ -182,7 +182,7 @@ local function hold(m, r)
   m.missing = max(m.missing, less(r.capacity, less(r.limit, m.used) * PERIOD + r.lump))
 end
 -- A provider's bucket stays full until the first call reaches it: ours begins to refill so much later.
-local LATE = 50000
+local LATE = 80000
 local function refill(m, r, from, to)
   if m.missing > 0 then
     local gained = r.rate * less(to, max(from, m.from))

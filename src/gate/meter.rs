@@ -22,9 +22,11 @@ pub(crate) const WINDOW_SLOTS: u64 = 121;
 pub(crate) const MINUTE: u64 = 60_000_000;
 /// A minute plus a slot: the time in which a strict limit is surely free again.
 pub(crate) const STRETCHED: u64 = 60_500_000;
-/// Longest that a call is taken to be on its way to the provider, in microseconds. A provider's bucket that is full stays full until the call arrives, so ours does not refill in that time.
-/// Else the provider's would stay behind for good, and refuse a call that is faster than that one.
-const ON_THE_WAY: u64 = 50_000;
+/// Longest that a call is taken to be on its way to the provider, in microseconds. A provider's bucket that is full stays full
+/// until the call arrives, so ours does not refill in that time. Else the provider's would stay behind for good, and refuse a
+/// call that is faster than that one. Measured on a machine with several times as much to do as it can: of 90 calls at once
+/// the first arrives within 80 ms in all but one start of forty.
+const ON_THE_WAY: u64 = 80_000;
 /// Slots kept: a power of two.
 pub(crate) const RING: usize = 128;
 
