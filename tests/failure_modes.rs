@@ -63,6 +63,29 @@ fn a_ledger_of_a_newer_version_is_left_alone_and_calls_pass() {
 }
 
 #[test]
+fn what_was_taken_from_a_ledger_that_a_newer_version_replaced_is_not_settled_for_ever() {
+    let newer = b"bpl\x03what comes after version 2";
+    let mut worker = Worker::new(POOL);
+    let (mut session, verdict) = worker.send(&chat(10));
+    assert!(passes(&verdict));
+    worker.store.set_raw(LEDGER, newer, 0).unwrap();
+    worker.answer(&mut session, "200", &usage(5, 5));
+    assert_eq!((worker.gate.owed(), worker.counts.anomalies.last()), (0, Some(&Anomaly::LedgerNewer)));
+    assert_eq!(worker.store.value(LEDGER), Some(&newer[..]));
+
+    // The same when the store did not answer at first.
+    let mut worker = Worker::new(POOL);
+    let (mut session, _) = worker.send(&chat(10));
+    worker.store.set_hook(|_, _| Fate::Fail);
+    worker.answer(&mut session, "200", &usage(5, 5));
+    assert_eq!((worker.gate.owed(), worker.counts.anomalies.last()), (1, Some(&Anomaly::SettleDeferred)));
+    worker.store.clear_hook();
+    worker.store.set_raw(LEDGER, newer, 0).unwrap();
+    worker.step(|env| env.gate.pay_owed(env.store, env.now));
+    assert_eq!(worker.gate.owed(), 0);
+}
+
+#[test]
 fn a_store_that_cannot_be_read_lets_calls_pass_and_charges_them_later() {
     let mut worker = Worker::new(POOL);
     worker.store.set_hook(|operation, _| if operation == Operation::Get { Fate::Fail } else { Fate::Pass });

@@ -120,6 +120,8 @@ impl Gatekeeper {
         match self.try_settle(store, pool, &reservation, how, lesson, now) {
             Ok(true) => recorder.anomaly(Anomaly::SettleLate),
             Ok(false) => {}
+            // In a ledger of a newer version stands nothing that this one could settle.
+            Err(error @ TransactError::Newer) => recorder.anomaly(anomaly_of(&error)),
             Err(_) => {
                 recorder.anomaly(Anomaly::SettleDeferred);
                 self.owe(Owed::Settle { pool, reservation, how, lesson }, recorder);

@@ -215,7 +215,7 @@ impl Gatekeeper {
             fleet.tell(pool, &Operation::Cancel(&booking), recorder);
             return;
         }
-        if self.try_cancel(store, pool, &booking, now).is_err() {
+        if self.try_cancel(store, pool, &booking, now).is_err_and(|error| owed::may_pass(&error)) {
             self.owe(Owed::Cancel { pool, booking }, recorder);
         }
     }

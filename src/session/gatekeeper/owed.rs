@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::{Gatekeeper, Lesson};
-use crate::gate::{Ask, Booking, Reservation, Settlement, SharedStore, charge, settle};
+use crate::gate::{Ask, Booking, Reservation, Settlement, SharedStore, TransactError, charge, settle};
 use crate::observe::{Anomaly, Recorder};
 use crate::session::fleet::Fleet;
 use crate::units::{Cost, Span, Timestamp};
@@ -80,6 +80,11 @@ pub(super) enum Owed {
     Cancel { pool: usize, booking: Booking },
 }
 
+/// False where trying again is in vain: a newer version has taken the ledger over since.
+pub(super) fn may_pass(error: &TransactError) -> bool {
+    *error != TransactError::Newer
+}
+
 impl Gatekeeper {
     pub(super) fn owe(&mut self, owed: Owed, recorder: &mut dyn Recorder) {
         if self.owed.len() >= MAX_OWED {
@@ -117,10 +122,13 @@ impl Gatekeeper {
             Owed::Settle { pool, reservation, how, lesson } => self
                 .try_settle(store, pool, &reservation, how, lesson, now)
                 .err()
+                .filter(may_pass)
                 .map(|_| Owed::Settle { pool, reservation, how, lesson }),
-            Owed::Cancel { pool, booking } => {
-                self.try_cancel(store, pool, &booking, now).err().map(|_| Owed::Cancel { pool, booking })
-            }
+            Owed::Cancel { pool, booking } => self
+                .try_cancel(store, pool, &booking, now)
+                .err()
+                .filter(may_pass)
+                .map(|_| Owed::Cancel { pool, booking }),
         }
     }
 
