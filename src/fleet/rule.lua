@@ -898,9 +898,17 @@ local function allows(c, wait, all, last)
   return paced <= c.paced[index] + c.rate * (wait - begins(c, index)) and (index > SLOTS or all <= c.freed[index])
 end
 local function time_for(c, lacking) return lacking > 0 and ceil(lacking, c.rate) or 0 end
-local function wait_for(c, ahead, own)
+-- Whole periods of what is ahead are taken off where the scaled amount would leave 2^53, down to what is still behind the
+-- last step.
+local function wait_for(c, ahead, scale, own)
+  local whole = 0
+  if ahead * scale > EXACT / 2 then
+    whole = max(0, div(ahead, c.rate) - 5)
+    ahead = ahead - whole * c.rate
+  end
+  ahead, own = ahead * scale, own * scale
   local paced = ahead + min(own, c.full)
-  if not c.first then return until_served(c.o, time_for(c, paced - c.start)) end
+  if not c.first then return until_served(c.o, time_for(c, paced - c.start) + whole * scale) end
   local need, all = c.unpaced and ahead or paced, ahead + own
   -- The first step in which `need` is reached, and the first at which `all` is freed.
   local low, high = 1, SLOTS + 1
@@ -915,7 +923,7 @@ local function wait_for(c, ahead, own)
     local middle = div(low + high, 2)
     if all <= c.freed[middle] then high = middle else low = middle + 1 end
   end
-  return until_served(c.o, max(turn, begins(c, low) + time_for(c, all - c.freed[low])))
+  return until_served(c.o, max(turn, begins(c, low) + time_for(c, all - c.freed[low])) + whole * scale)
 end
 local function curves()
   local C = {}
@@ -1134,13 +1142,18 @@ local function all_kept(L, C, need)
   end
   return true
 end
+-- Parts of 65536 that `a` is of `b`, in two steps: one would leave 2^53.
+local function parts(a, b)
+  local high = div(a * 256, b)
+  return high * 256 + div((a * 256 - high * b) * 256, b)
+end
 local function wait_given(L, C, need, wait, broken)
   local ahead, scale, turn = {unpack(L.ahead)}, scales(), 0
   for _, other in ipairs(L.others) do
     local service = other[3]
-    if wait then service = min(service, div(other[4] * div(wait, 1000) * 2, 32000)) end
+    if wait then service = min(service, muldiv(other[4], div(wait, 1000) * 2, 32000)) end
     if service > 0 then
-      local ratio = other[2] > 0 and div(service * 65536, other[2]) or 0
+      local ratio = other[2] > 0 and parts(service, other[2]) or 0
       for j = 1, 5 do
         if C[j] then ahead[j] = ahead[j] + muldiv(other[1][j], ratio, 65536) end
       end
@@ -1148,11 +1161,11 @@ local function wait_given(L, C, need, wait, broken)
   end
   for j = 1, 5 do
     if C[j] then
-      local least = wait_for(C[j], expected(ahead[j]) * scale[j], need[j] * scale[j])
+      local least = wait_for(C[j], expected(ahead[j]), scale[j], need[j])
       turn = max(turn, j == 5 and not broken and least + div(least, 7) or least)
     end
   end
-  return turn
+  return min(turn, 86400e6)
 end
 
 -- Decisions.

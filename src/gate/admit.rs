@@ -17,7 +17,7 @@ const MAX_RENEWALS: u64 = 4_096;
 /// What passed longer ago has left every window.
 const OLDEST: Span = Span::from_secs(60);
 /// Longest wait ever booked, in microseconds: a day. Nobody is told of it, and the sums hold it exactly.
-const LONGEST_WAIT: u64 = 86_400_000_000;
+pub(super) const LONGEST_WAIT: u64 = 86_400_000_000;
 
 /// Decides on `ask` at `now`. An admission takes its cost; a refusal leaves nothing but the booking.
 pub fn admit(ledger: &mut Ledger, policy: &Policy, ask: &Ask, now: Timestamp) -> Decision {

@@ -2,6 +2,7 @@
 
 use crate::units::Cost;
 
+use super::admit::LONGEST_WAIT;
 use super::curve::Curve;
 use super::horizon::Horizon;
 use super::ledger::Ledger;
@@ -245,7 +246,7 @@ impl Line {
                 least
             });
         }
-        turn
+        turn.min(LONGEST_WAIT)
     }
 }
 
