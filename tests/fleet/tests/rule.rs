@@ -474,6 +474,53 @@ fn every_key_of_a_pool_expires_from_its_first_operation_on() {
     );
 }
 
+/// Two Envoys that want far more than there is: turns of hours and of days, whose sums leave what a double holds.
+#[test]
+fn turns_of_hours_and_days_are_the_same() {
+    let mut redis = Redis::start("turns").expect("redis-server");
+    assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
+    let (mut hours, mut days) = (0, 0);
+    for seed in 1..=12 {
+        let mut world = World::new(seed);
+        let limit = [10_000_000, 3_333_333, 100_000_000][(seed % 3) as usize];
+        world.policy.limits = Limits { llm_tokens: Some(limit), ..Limits::default() };
+        world.policy.strict_window = seed % 2 == 0;
+        (world.largest, world.flows, world.pace, world.lending, world.reloads) =
+            (limit / 8, 60, 20, 1_000, None);
+        let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
+        for _ in 0..2 {
+            let (mut commands, mut expected) = (Vec::new(), Vec::new());
+            for _ in 0..BATCH {
+                world.pass();
+                let mut ask = world.ask();
+                (ask.fingerprint, ask.parked) = (world.dice.next(), false);
+                let (sent, answer) = world.decide(ask);
+                let mut command = vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), "3".to_owned()];
+                command.extend(keys.iter().cloned());
+                command.extend([world.now.to_string(), wire::policy(&world.policy), sent]);
+                commands.push(command);
+                expected.push(answer);
+            }
+            for (index, (got, wanted)) in redis.pipeline(&commands).into_iter().zip(expected).enumerate() {
+                let got = got.unwrap_or_else(|error| panic!("seed {seed}, {index}: {error}"));
+                let answer = got.split_once(';').and_then(|(answer, _)| Answer::read(answer));
+                if let Some(Answer::Wait { wait, .. }) = answer {
+                    hours += u64::from(wait >= Span::from_secs(3_600));
+                    days += u64::from(wait >= Span::from_secs(86_400));
+                }
+                let read = answer.map(|answer| format!("{answer:?}")).unwrap_or_default();
+                assert!(read == wanted, "\n{read}\n{wanted}\nseed {seed}, {index}: {:?}", commands[index]);
+            }
+            // A tenth of it from then on, for those who wait as well.
+            world.policy.limits.llm_tokens = Some(limit / 10);
+            world.largest = limit / 80;
+        }
+        let _ = redis.command(&["DEL", &keys[0], &keys[1], &keys[2]]);
+    }
+    println!("{hours} turns more than an hour away, {days} of them more than a day");
+    assert!(hours > 1_000 && days > 0, "{hours} hours, {days} days");
+}
+
 /// More flows than are kept, and then more calls: who stands with whom, and who gives way.
 #[test]
 fn the_script_keeps_a_crowd_as_the_gate_does() {
