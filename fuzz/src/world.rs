@@ -386,9 +386,8 @@ impl World {
         while !self.calls.is_empty() {
             self.end(self.calls.len() - 1);
         }
-        // A charge is tried for up to a minute: who wrote a newer ledger may take it away again.
         for _ in 0..64 {
-            self.millis += 1_000;
+            self.millis += 100;
             self.tick();
         }
         for worker in 0..self.workers.len() {

@@ -161,7 +161,7 @@ impl Gatekeeper {
                 owed.borrow_mut().written = Some(reservation);
                 None
             }
-            Err(_) => Some(Owed::Charge { pool, charge: owed }),
+            Err(error) => may_pass(&error).then_some(Owed::Charge { pool, charge: owed }),
         }
     }
 }
