@@ -1,8 +1,8 @@
 """Bodies of every size and framing arrive as they were sent, and nothing ever hangs."""
 
 import hashlib
-import time
 import json
+import time
 
 import httpx
 import pytest
@@ -104,6 +104,8 @@ def test_a_first_body_that_comes_late_is_decided_and_later_ones_are_held_again(g
     with Raw(envoy) as raw:
         raw.send(head(content_length=len(body), connection="close"))
         eventually(lambda: envoy.metric("anomalies", reason="body_hidden") == 1, what="headers to go on")
+        # A host that kept the body shows it within 20 ms of the headers; this one comes when the client sends it.
+        time.sleep(0.2)
         raw.send(body)
         assert b" 200 " in raw.until(b"\r\n\r\n").split(b"\r\n", 1)[0]
     assert provider.stats()["recent"][-1]["body_sha256"] == hashlib.sha256(body).hexdigest(), "changed behind its length"
