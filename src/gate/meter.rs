@@ -24,8 +24,8 @@ pub(crate) const MINUTE: u64 = 60_000_000;
 pub(crate) const STRETCHED: u64 = 60_500_000;
 /// Longest that a call is taken to be on its way to the provider, in microseconds. A provider's bucket that is full stays full
 /// until the call arrives, so ours does not refill in that time. Else the provider's would stay behind for good, and refuse a
-/// call that is faster than that one. Measured on a machine with several times as much to do as it can: of 90 calls at once
-/// the first arrives within 80 ms in all but one start of forty.
+/// call that is faster than that one. Measured on a machine with several times as much to do as it can: of 94 starts with 90
+/// calls at once, 19 were refused a call because the first was later than 50 ms, and two of those because it was later than 80.
 const ON_THE_WAY: u64 = 80_000;
 /// Slots kept: a power of two.
 pub(crate) const RING: usize = 128;

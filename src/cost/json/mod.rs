@@ -295,8 +295,7 @@ impl Scanner {
     }
 
     /// Takes `:` or `,` behind a string from `rest`, a blank and the quote of the next string; returns how many bytes. As the
-    /// states would one by one, none of which tells the visitor anything. One
-    /// copy of it serves all visitors.
+    /// states would one by one, none of which tells the visitor anything. One copy of it serves all visitors.
     #[inline(never)]
     fn between(&mut self, rest: &[u8]) -> usize {
         self.state = match (self.state, rest.first()) {

@@ -121,7 +121,7 @@ impl Gatekeeper {
             Ok(true) => recorder.anomaly(Anomaly::SettleLate),
             Ok(false) => {}
             // In a ledger of a newer version stands nothing that this one could settle.
-            Err(error @ TransactError::Newer) => recorder.anomaly(anomaly_of(&error)),
+            Err(TransactError::Newer) => recorder.anomaly(Anomaly::LedgerNewer),
             Err(_) => {
                 recorder.anomaly(Anomaly::SettleDeferred);
                 self.owe(Owed::Settle { pool, reservation, how, lesson }, recorder);

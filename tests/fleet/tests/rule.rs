@@ -474,7 +474,7 @@ fn every_key_of_a_pool_expires_from_its_first_operation_on() {
     );
 }
 
-/// Two Envoys that want far more than there is: turns of hours and of days, whose sums leave what a double holds.
+/// Callers that want far more than there is: turns of hours and of days, whose sums leave what a double holds.
 #[test]
 fn turns_of_hours_and_days_are_the_same() {
     let mut redis = Redis::start("turns").expect("redis-server");
