@@ -110,6 +110,23 @@ fn upstream_failure_releases_the_llm_tokens_and_keeps_the_request() {
 }
 
 #[test]
+fn an_error_in_a_failed_answer_teaches_nothing_unless_its_status_is_a_refusal() {
+    let words = ["insufficient_quota", "billing_error", "rate_limit_exceeded", "overloaded_error"];
+    // What Bedrock throttles has 429 or 503 too; its 400s are calls that stay wrong.
+    let words = words.into_iter().chain(["ThrottlingException", "ServiceQuotaExceededException"]);
+    for word in words {
+        let body = format!(r#"{{"error": {{"type": "{word}", "message": "no"}}}}"#);
+        for status in ["400", "401", "402", "403", "404", "408", "500", "502", "429", "503", "529", "200"] {
+            let mut worker = Worker::new(POOL);
+            let (mut session, _) = worker.send(&chat(2_000));
+            worker.answer(&mut session, status, &body);
+            let is_refusal = matches!(status, "429" | "503" | "529" | "200");
+            assert_eq!(worker.counts.throttled, u64::from(is_refusal), "{status} {word}");
+        }
+    }
+}
+
+#[test]
 fn a_call_that_never_reached_the_provider_is_given_back_whole() {
     for details in [
         "no_healthy_upstream",

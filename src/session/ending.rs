@@ -82,8 +82,9 @@ impl Session {
         let throttle = match (self.response.throttle, error) {
             (Some(throttle), Some(error)) => Some(throttle.refined_by(error)),
             (Some(throttle), None) => Some(throttle),
-            (None, Some(error)) => error.throttle(),
-            (None, None) => None,
+            // Words such as `insufficient_quota` come with 400 to 404 and 500 too, where waiting mends nothing.
+            (None, Some(error)) if self.response.status < 400 => error.throttle(),
+            (None, _) => None,
         };
         match throttle {
             Some(throttle) => {
