@@ -48,7 +48,7 @@ impl Session {
             endpoint,
             identity,
             content_length: first(headers, "content-length").and_then(parse_length),
-            encoded: first(headers, "content-encoding").is_some_and(|value| !is_identity(value)),
+            is_sealed: headers.iter().any(|(name, value)| seals(name, value)),
         };
         Self::new(Rc::clone(plan), Phase::Undecided, Some(head))
     }
@@ -80,7 +80,38 @@ fn parse_length(value: &[u8]) -> Option<u64> {
     core::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
+/// The header says that the body cannot be changed: compressed, or under a checksum or a signature.
+fn seals(name: &[u8], value: &[u8]) -> bool {
+    match name {
+        b"content-encoding" => !is_identity(value),
+        b"digest" | b"content-digest" | b"content-md5" => true,
+        b"authorization" => value.trim_ascii_start().starts_with(b"AWS4-"),
+        _ => false,
+    }
+}
+
 fn is_identity(value: &[u8]) -> bool {
     let text = value.trim_ascii();
     text.is_empty() || text.eq_ignore_ascii_case(b"identity")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seals;
+
+    #[test]
+    fn bodies_that_are_compressed_or_signed_are_not_changed() {
+        for (name, value, sealed) in [
+            ("content-encoding", "gzip", true),
+            ("content-encoding", " identity", false),
+            ("authorization", "AWS4-HMAC-SHA256 Credential=a/b, Signature=c", true),
+            ("authorization", "Bearer AWS4-HMAC-SHA256", false),
+            ("digest", "SHA-256=x", true),
+            ("content-digest", "sha-256=:x:", true),
+            ("content-md5", "x", true),
+            ("x-digest", "x", false),
+        ] {
+            assert_eq!(seals(name.as_bytes(), value.as_bytes()), sealed, "{name}: {value}");
+        }
+    }
 }

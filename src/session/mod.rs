@@ -80,8 +80,8 @@ pub struct Head {
     pub identity: Identity,
     /// Declared body length, bytes.
     pub content_length: Option<u64>,
-    /// The body is compressed, so that it cannot be read.
-    pub encoded: bool,
+    /// The body must stay as it is: it is compressed, or under a checksum or a signature.
+    pub is_sealed: bool,
 }
 
 /// A call that was priced for a pool.

@@ -137,7 +137,7 @@ impl Session {
             && endpoint.takes_stream_options()
             && seen == Seen::Whole
             && body_seen == BodySeen::Complete
-            && !head.encoded
+            && !head.is_sealed
             && !self.headers_left;
         self.replacement = if inject { request::inject_stream_usage(body) } else { None };
         self.labels.pool = index;
