@@ -11,6 +11,8 @@ pub(super) static ROW: Row = Row {
         &["system"],
         &["prompt"],
         &["inputText"],
+        &["inputImage"],
+        &["images"],
         &["message"],
         &["chat_history"],
         &["texts"],

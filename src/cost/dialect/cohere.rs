@@ -9,6 +9,7 @@ pub(super) static ROW: Row = Row {
         &["messages"],
         &["documents"],
         &["texts"],
+        &["images"],
         &["inputs"],
         &["message"],
         &["chat_history"],

@@ -80,8 +80,14 @@ pub(super) fn is_spoken(name: &[u8], operation: Operation) -> bool {
 }
 
 /// Strings inside prose that hold base64 when they look like it.
-pub(super) fn is_file(name: &[u8]) -> bool {
-    matches!(name, b"data" | b"bytes" | b"file_data" | b"images" | b"image" | b"b64_json" | b"video")
+pub(super) fn is_file(name: &[u8], operation: Operation) -> bool {
+    match name {
+        b"data" | b"bytes" | b"file_data" | b"images" | b"image" | b"inputImage" | b"image_embeds"
+        | b"input_audio" | b"b64_json" | b"video" => true,
+        // A picture that was generated before; tools of other APIs answer in text there.
+        b"result" => operation == Operation::Responses,
+        _ => false,
+    }
 }
 
 /// Base64 there is a file; elsewhere it is opaque (redacted thinking).
@@ -104,7 +110,7 @@ pub(super) fn holds_files(name: &[u8], holder: &[u8]) -> bool {
 pub(super) fn is_reference(name: &[u8], holder: &[u8]) -> bool {
     match name {
         b"image_url" | b"file_url" | b"document_url" | b"audio_url" | b"video_url" | b"fileUri"
-        | b"file_uri" | b"file_id" => true,
+        | b"file_uri" | b"input_audio" => true,
         b"url" | b"uri" => {
             matches!(holder, b"image_url" | b"source" | b"s3Location" | b"file" | b"audio_url" | b"video_url")
         }

@@ -2,7 +2,7 @@
 
 use super::fields;
 use super::strings::HEAD;
-use crate::cost::dialect::Dialect;
+use crate::cost::dialect::{Dialect, Operation};
 use crate::cost::media::{self, DEFAULT_LLM_TOKENS, Detail, Format, Item};
 
 /// The shortest base64 taken for a file; shorter could as well be a word.
@@ -24,11 +24,8 @@ pub(super) enum Found {
 
 /// Tells what a string is by its head, its name and the name of the member that holds it.
 ///
-/// `is_spoken`: what stands there is read as text by the model.
-pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool, is_spoken: bool) -> Found {
-    if json || is_spoken {
-        return Found::Text;
-    }
+/// Not for strings that the model reads as they are, see [`fields::is_spoken`].
+pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], operation: Operation) -> Found {
     if let Some((start, expected)) = data_url(head) {
         return Found::Base64 { start, expected };
     }
@@ -36,7 +33,7 @@ pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool, is_
         Format::Unknown => by_word(holder),
         format => format,
     };
-    if fields::is_file(name) && head.len() >= SHORTEST && media::looks_like_base64(head) {
+    if fields::is_file(name, operation) && head.len() >= SHORTEST && media::looks_like_base64(head) {
         return if fields::holds_files(name, holder) {
             Found::Base64 { start: 0, expected: placed() }
         } else {
@@ -44,7 +41,9 @@ pub(super) fn recognise(head: &[u8], name: &[u8], holder: &[u8], json: bool, is_
         };
     }
     let elsewhere = [&b"http://"[..], b"https://", b"gs://", b"s3://", b"file-", b"files/"];
-    if fields::is_reference(name, holder) && elsewhere.iter().any(|scheme| head.starts_with(scheme)) {
+    let is_elsewhere = || elsewhere.iter().any(|scheme| head.starts_with(scheme));
+    // Ids of files look different at each provider.
+    if (name == b"file_id" && !head.is_empty()) || (fields::is_reference(name, holder) && is_elsewhere()) {
         return Found::Referred(Item::referred(placed()));
     }
     Found::Text
@@ -69,7 +68,7 @@ fn data_url(head: &[u8]) -> Option<(usize, Format)> {
 /// The format that a media type, a member's name or its holder's names.
 fn by_word(word: &[u8]) -> Format {
     let starts = |words: &[&str]| words.iter().any(|start| word.starts_with(start.as_bytes()));
-    if starts(&["image", "input_image"]) {
+    if starts(&["image", "input_image", "inputImage"]) {
         Format::Image
     } else if starts(&["audio", "input_audio"]) {
         Format::Sound

@@ -4,7 +4,7 @@ use super::body::Body;
 use super::fields::{self, Mode};
 use super::files::{self, Found};
 use super::start::Start;
-use crate::cost::dialect::Operation;
+use crate::cost::dialect::{Dialect, Operation};
 use crate::cost::media::{Detail, Format, Reader};
 
 /// Bytes of a string looked at to tell what it is. Long enough for `data:` with a media type and parameters.
@@ -78,10 +78,16 @@ impl Body {
 
     /// Tells by its head what the string is, and hands the head on.
     fn decide(&mut self, head: &[u8]) {
-        let holder =
-            self.path.depth().checked_sub(2).and_then(|level| self.path.name(level)).unwrap_or_default();
-        let is_spoken = fields::is_spoken(self.place(), self.operation);
-        let found = files::recognise(head, self.place(), holder, self.is_json(), is_spoken);
+        let holder = match self.path.depth().checked_sub(2).and_then(|level| self.path.name(level)) {
+            // Interactions have no object around a file.
+            None if self.row.dialect == Dialect::Gemini => b"source",
+            holder => holder.unwrap_or_default(),
+        };
+        // The one file among tools.
+        let is_mask = self.path.is(&["tools", "*", "input_image_mask", "image_url"]);
+        let is_text = self.is_json() && !is_mask || fields::is_spoken(self.place(), self.operation);
+        let found =
+            if is_text { Found::Text } else { files::recognise(head, self.place(), holder, self.operation) };
         self.sink = match found {
             Found::Text => {
                 self.text.feed(head);

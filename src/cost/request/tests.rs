@@ -238,6 +238,58 @@ fn a_prefix_that_ends_in_a_picture_takes_the_rest_for_picture() {
 }
 
 #[test]
+fn files_cost_a_bounded_amount_wherever_an_api_puts_them() {
+    let (chat, responses) = ("/v1/chat/completions", "/v1/responses");
+    let (messages, invoke) = ("/v1/messages", "/model/m/invoke");
+    let part = |part: &str| format!(r#"{{"messages":[{{"role":"user","content":[{part}]}}]}}"#);
+    let blob = "QUJD".repeat(50_000);
+    let url = format!("data:image/png;base64,{blob}");
+    for (path, body) in [
+        (responses, format!(r#"{{"input":[{{"type":"image_generation_call","result":"{blob}"}}]}}"#)),
+        (
+            responses,
+            format!(
+                r#"{{"input":"x","tools":[{{"type":"image_generation","input_image_mask":{{"image_url":"{url}"}}}}]}}"#
+            ),
+        ),
+        (chat, part(&format!(r#"{{"type":"input_audio","input_audio":"{}"}}"#, &blob[..100_000]))),
+        (chat, part(r#"{"type":"input_audio","input_audio":"https://cdn.example/a.mp3"}"#)),
+        (chat, part(&format!(r#"{{"type":"image_embeds","image_embeds":"{blob}"}}"#))),
+        ("/v2/embed", format!(r#"{{"model":"m","images":["{url}"]}}"#)),
+        (invoke, format!(r#"{{"inputText":"x","inputImage":"{blob}"}}"#)),
+        (invoke, format!(r#"{{"images":["{url}"]}}"#)),
+        (invoke, format!(r#"{{"prompt":"x","images":["{blob}"]}}"#)),
+        (messages, part(r#"{"type":"image","source":{"type":"file","file_id":"file_011CN"}}"#)),
+        (messages, part(r#"{"type":"document","source":{"type":"file","file_id":"f"}}"#)),
+        (messages, part(r#"{"type":"container_upload","file_id":"file_011CN"}"#)),
+        ("/v1beta/interactions", format!(r#"{{"input":[{{"type":"image","data":"{blob}"}}]}}"#)),
+        ("/v1beta/interactions", r#"{"input":[{"type":"image","uri":"https://x/y"}]}"#.to_owned()),
+    ] {
+        let llm_tokens = read(path, &body).input_llm_tokens;
+        assert!((80..=2_100).contains(&llm_tokens), "{llm_tokens}: {}", &body[..body.len().min(90)]);
+    }
+}
+
+#[test]
+fn what_the_model_reads_stays_text_where_files_may_stand() {
+    let blob = "QUJD".repeat(5_000);
+    for (path, body) in [
+        ("/v1beta/interactions", format!(r#"{{"input":[{{"type":"function_result","result":"{blob}"}}]}}"#)),
+        ("/v1/responses", format!(r#"{{"input":[{{"type":"function_call_output","output":"{blob}"}}]}}"#)),
+        (
+            "/v1/responses",
+            format!(
+                r#"{{"tools":[{{"parameters":{{"input_image_mask":{{"image_url":"data:;base64,{blob}"}}}}}}]}}"#
+            ),
+        ),
+        ("/v2/embed", format!(r#"{{"images":["a {blob}"]}}"#)),
+    ] {
+        let llm_tokens = read(path, &body).input_llm_tokens;
+        assert!(llm_tokens > 4_000, "{llm_tokens}: {}", &body[..90]);
+    }
+}
+
+#[test]
 fn opaque_strings_are_not_text() {
     let blob = "QUJD".repeat(5_000);
     for part in [
