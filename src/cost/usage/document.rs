@@ -9,7 +9,7 @@ use crate::upstream::ErrorEvent;
 use super::field::{self, Place};
 use super::stated::{Field, Stated, amount};
 use super::totals::Totals;
-use super::visible::is_visible;
+use super::visible::{Twins, is_visible};
 
 /// Choices whose counts are kept apart; `n` is at most 128 where it is limited at all.
 const MAX_CHOICES: usize = 128;
@@ -42,6 +42,7 @@ impl Payload for () {
 #[derive(Clone, Debug)]
 pub(super) struct Document {
     pub(super) totals: Totals,
+    twins: Twins,
     path: Path,
     /// 1 when the root is an array of documents.
     base: usize,
@@ -72,6 +73,7 @@ impl Document {
     pub(super) fn new(failed: bool) -> Self {
         Self {
             totals: Totals::default(),
+            twins: Twins::default(),
             path: Path::new(),
             base: 0,
             usage: None,
@@ -251,10 +253,16 @@ impl Document {
             None => {
                 self.note_len = 0;
                 self.no_number();
-                self.decide()
+                match self.decide() {
+                    Take::Visible if !part.is_empty() && self.twins.repeats(&self.path, self.base) => {
+                        Take::Nothing
+                    }
+                    take => take,
+                }
             }
         };
-        self.taking = (!last).then_some(take);
+        // An empty part does not tell whether the string has text.
+        self.taking = (!last && !part.is_empty()).then_some(take);
         match take {
             Take::Nothing => {}
             Take::Visible => self.totals.visible.string(part, last),

@@ -37,6 +37,8 @@ pub(super) fn place(path: &Path, base: usize) -> Option<Place> {
             | (b"response", b"usageMetadata") => Some(Place::Report),
             _ => None,
         },
+        // Kimi, in the last event of a stream.
+        3 if last == b"usage" && path.name(base) == Some(b"choices") => Some(Place::Report),
         _ => None,
     }
 }

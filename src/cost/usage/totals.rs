@@ -24,7 +24,11 @@ pub(super) struct Totals {
 impl Totals {
     /// What all that was stated adds up to.
     pub(super) fn usage(&self, cache_inside: bool) -> Option<Usage> {
-        self.stated.usage(self.per_choice_sum(), cache_inside)
+        self.stated.usage(self.per_choice_sum(), cache_inside).or_else(|| {
+            // Vectors: some state nothing but the total (Voyage).
+            let total = self.stated.get(Field::Total).filter(|total| *total > 0 && self.visible.is_empty());
+            total.map(|input| Usage { input: Some(input), ..Usage::default() })
+        })
     }
 
     /// The output that the first event of a stream names, a floor when nothing else does.

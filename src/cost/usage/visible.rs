@@ -70,6 +70,34 @@ fn is_foreign(name: &[u8]) -> bool {
     matches!(name, b"logprobs" | b"annotations" | b"citations" | b"usage" | b"context" | b"images")
 }
 
+/// Names of reasoning, of which gateways send several with the same text (OpenRouter, vLLM, `LiteLLM`).
+const REASONING: [&[u8]; 4] = [b"reasoning", b"reasoning_content", b"reasoning_details", b"thinking_blocks"];
+
+/// Which of the names for the same text a response uses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Twins {
+    /// Text came in deltas.
+    deltas: bool,
+    /// Index of the first name of reasoning that had text.
+    reasoning: Option<usize>,
+}
+
+impl Twins {
+    /// Whether the visible text at `path`, which is not empty, repeats what stands under another name.
+    ///
+    /// Perplexity sends with each delta the whole message so far.
+    pub(super) fn repeats(&mut self, path: &Path, base: usize) -> bool {
+        match path.name(base.saturating_add(2)) {
+            Some(b"message") if self.deltas => return true,
+            Some(b"delta") => self.deltas = true,
+            _ => {}
+        }
+        let name = path.name(base.saturating_add(3));
+        let kind = REASONING.iter().position(|known| Some(*known) == name);
+        kind.is_some_and(|kind| *self.reasoning.get_or_insert(kind) != kind)
+    }
+}
+
 /// Counts visible output.
 ///
 /// The strings are taken for one text: a stream goes on in the next delta where it stopped, often within a word. And
@@ -90,6 +118,11 @@ impl Counter {
         if last && std::mem::take(&mut self.any) {
             self.strings = self.strings.saturating_add(1);
         }
+    }
+
+    /// No text was seen.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.strings == 0
     }
 
     /// LLM tokens so far under the model's tokenizer.

@@ -241,6 +241,53 @@ fn many_events_of_one_word_count_about_one_each() {
 }
 
 #[test]
+fn text_under_two_names_counts_once() {
+    let plain = r#"{"delta":{"content":"","reasoning":"word "}}"#;
+    let stream = |choice: &str| {
+        let event = format!("data: {{\"choices\":[{choice}]}}\n\n");
+        read(EVENTS, event.repeat(100).as_bytes()).output_seen
+    };
+    let once = stream(plain);
+    assert!((95..=110).contains(&once), "{once}");
+    for choice in [
+        r#"{"delta":{"content":"","reasoning":"word ","reasoning_details":[{"type":"reasoning.text","text":"word "}]}}"#,
+        r#"{"delta":{"reasoning_details":[{"type":"reasoning.text","text":"word "}],"reasoning":"word "}}"#,
+        r#"{"delta":{"reasoning":"word ","reasoning_content":"word "}}"#,
+        r#"{"delta":{"reasoning":"","reasoning_content":"word "}}"#,
+        r#"{"delta":{"reasoning_content":"word ","thinking_blocks":[{"type":"thinking","thinking":"word "}]}}"#,
+        r#"{"delta":{"thinking_blocks":[{"type":"thinking","thinking":"word "}]}}"#,
+        r#"{"delta":{"content":"word "},"message":{"content":"word word word word word "}}"#,
+        r#"{"message":{"content":"word "},"delta":{"content":"word "}}"#,
+    ] {
+        let seen = stream(choice);
+        assert!(seen.abs_diff(once) <= 2, "{seen} and not {once}: {choice}");
+    }
+    let text = "word ".repeat(100);
+    let message = format!(
+        r#"{{"choices":[{{"message":{{"content":"{text}","reasoning":"{text}","reasoning_details":[{{"text":"{text}"}}]}}}}]}}"#
+    );
+    let seen = read(JSON, message.as_bytes()).output_seen;
+    assert!((195..=215).contains(&seen), "{seen}");
+}
+
+#[test]
+fn usage_inside_the_last_choice_counts() {
+    let body = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"usage\":{\"prompt_tokens\":20,\"completion_tokens\":7,\"total_tokens\":27}}]}\n\ndata: [DONE]\n\n";
+    let report = read(EVENTS, body);
+    assert_eq!((report.usage, report.anomaly), (used(20, 7), None));
+}
+
+#[test]
+fn a_total_alone_is_the_input_of_an_answer_without_text() {
+    let input = Some(Usage { input: Some(11), ..Usage::default() });
+    let vectors = br#"{"data":[{"embedding":[0.1]}],"usage":{"total_tokens":11}}"#;
+    let report = read(JSON, vectors);
+    assert_eq!((report.usage, report.anomaly), (input, None));
+    let text = br#"{"choices":[{"message":{"content":"x"}}],"usage":{"total_tokens":11}}"#;
+    assert_eq!(read(JSON, text).usage, None);
+}
+
+#[test]
 fn text_that_is_cut_off_before_its_end_counts() {
     let body = format!(r#"{{"choices":[{{"message":{{"content":"{}"#, "rope ".repeat(400));
     let seen = read(JSON, body.as_bytes()).output_seen;
