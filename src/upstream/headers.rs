@@ -102,6 +102,7 @@ enum Meaning {
     /// Rank (lower wins) and unit.
     RetryAfter(usize, Unit),
     StructuredLimit,
+    Policy,
     ErrorType,
     InputUsed,
     OutputUsed,
@@ -114,7 +115,7 @@ use Meaning::{Limit, RetryAfter};
 use Part::{Remaining, Reset};
 
 /// All names that are understood, lower-case and sorted.
-const NAMES: [(&str, Meaning); 53] = [
+const NAMES: [(&str, Meaning); 54] = [
     ("anthropic-ratelimit-input-tokens-remaining", Limit(F::AnthropicInput, Remaining)),
     ("anthropic-ratelimit-input-tokens-reset", Limit(F::AnthropicInput, Reset)),
     ("anthropic-ratelimit-output-tokens-remaining", Limit(F::AnthropicOutput, Remaining)),
@@ -124,6 +125,7 @@ const NAMES: [(&str, Meaning); 53] = [
     ("anthropic-ratelimit-tokens-remaining", Limit(F::AnthropicLlmTokens, Remaining)),
     ("anthropic-ratelimit-tokens-reset", Limit(F::AnthropicLlmTokens, Reset)),
     ("ratelimit", Meaning::StructuredLimit),
+    ("ratelimit-policy", Meaning::Policy),
     ("ratelimit-remaining", Limit(F::Generic, Remaining)),
     ("ratelimit-reset", Limit(F::Generic, Reset)),
     ("ratelimitbysize-limit", Limit(F::BySize, Part::Limit)),
@@ -226,6 +228,7 @@ impl ProviderHeaders {
                 }
             }
             Meaning::StructuredLimit => self.structured(value),
+            Meaning::Policy => self.policy(value),
             Meaning::ErrorType => self.quota_exhausted |= value.starts_with(b"ServiceQuotaExceeded"),
             Meaning::InputUsed => self.input = self.input.max(used(value)),
             Meaning::OutputUsed => self.output = self.output.max(used(value)),
@@ -320,6 +323,17 @@ impl ProviderHeaders {
         if let (Some((left, reset)), Some(told)) = (least, self.families.get_mut(F::Generic as usize)) {
             told.remaining = Some(left);
             told.reset = reset.or(told.reset);
+        }
+    }
+
+    /// `"burst";q=100;w=60, "size";q=65535;qu="content-bytes"` (IETF draft): units other than requests are not read.
+    fn policy(&mut self, value: &[u8]) {
+        let mut units = value.split(|byte| matches!(byte, b';' | b','));
+        let is_other = units.any(|parameter| {
+            parameter.trim_ascii().strip_prefix(b"qu=").is_some_and(|unit| unit != b"\"requests\"")
+        });
+        if let Some(told) = self.families.get_mut(F::Generic as usize) {
+            told.distrusted |= is_other;
         }
     }
 }

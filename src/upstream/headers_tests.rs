@@ -141,6 +141,21 @@ fn negative_limits_make_the_amounts_beside_them_unbelievable() {
     assert!(headers.limits().is_empty());
 }
 
+#[test]
+fn limits_in_another_unit_than_requests_are_not_taken_for_requests() {
+    for (policy, remaining) in [
+        (r#""b";q=100;w=60"#, Some(5)),
+        (r#""b";q=100;w=60;qu="requests""#, Some(5)),
+        (r#""b";q=65535;w=10;qu="content-bytes""#, None),
+        (r#""a";q=100;qu="requests", "b";q=9; qu="concurrent-requests""#, None),
+    ] {
+        let mut headers = ProviderHeaders::new(NOW);
+        headers.see(b"RateLimit", br#""b";r=5;t=30"#);
+        headers.see(b"RateLimit-Policy", policy.as_bytes());
+        assert_eq!(headers.limits().remaining.requests, remaining, "{policy}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn any_header_is_read_without_harm(
