@@ -100,6 +100,26 @@ fn a_refused_call_takes_nothing_and_teaches_nothing() {
 }
 
 #[test]
+fn a_refused_stream_of_gemini_is_an_array_unless_events_were_asked_for() {
+    for (path, opens, closes) in [
+        ("/v1beta/models/m:streamGenerateContent", "[{\"error\":", "}]"),
+        ("/v1beta/models/m:streamGenerateContent?key=k&alt=sse", "{\"error\":", "}"),
+        ("/v1beta/models/m:generateContent", "{\"error\":", "}"),
+        ("/v1/chat/completions", "{\"error\":", "}"),
+    ] {
+        let mut worker = Worker::new(POOL);
+        let (_held, _) = worker.send(&chat(9_900));
+        for text in [chat(5_000), chat(1).replace("hello", &"hello ".repeat(20_000))] {
+            let mut session = worker.begin(path);
+            let verdict = worker.step(|env| session.decide(text.as_bytes(), text.len(), Seen::Whole, env));
+            let Verdict::Answer(answer) = verdict else { panic!("not refused") };
+            let body = String::from_utf8(answer.body).unwrap();
+            assert!(body.starts_with(opens) && body.ends_with(closes), "{path}: {body}");
+        }
+    }
+}
+
+#[test]
 fn upstream_failure_releases_the_llm_tokens_and_keeps_the_request() {
     let mut worker = Worker::new(POOL);
     let (mut session, _) = worker.send(&chat(2_000));

@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use super::{Forward, Verdict};
 use crate::config::Mode;
+use crate::cost::dialect::Dialect;
 use crate::cost::price;
 use crate::gate::{Booking, WaitReason};
 use crate::observe::{Anomaly, Decided};
-use crate::reply;
+use crate::reply::{self, Answer};
 use crate::session::{Env, Phase, Session};
 use crate::units::Span;
 
@@ -83,7 +84,7 @@ impl Session {
         };
         let max_told = plan.config.max_retry_after;
         let told = booking.told.clamp(SHORTEST_WAIT, max_told);
-        Verdict::Answer(reply::denied(pool, priced.endpoint.dialect, reason, told, max_told, &self.standings))
+        self.answer(reply::denied(pool, priced.endpoint.dialect, reason, told, max_told, &self.standings))
     }
 
     pub(super) fn too_large(&mut self, exceeds: &price::ExceedsLimit, env: &mut Env<'_>) -> Verdict {
@@ -100,7 +101,23 @@ impl Session {
         let (Some(pool), Some(priced)) = (self.pool_config(), self.priced.as_ref()) else {
             return Verdict::Forward(Forward::default());
         };
-        Verdict::Answer(reply::too_large(pool, priced.endpoint.dialect, exceeds, &self.standings))
+        self.answer(reply::too_large(pool, priced.endpoint.dialect, exceeds, &self.standings))
+    }
+
+    /// Streams of Gemini that are not asked for as events are arrays, and so are the errors in their place.
+    fn answer(&self, mut answer: Answer) -> Verdict {
+        let streams = self.priced.as_ref().is_some_and(|priced| {
+            let endpoint = &priced.endpoint;
+            (endpoint.dialect, endpoint.shape, endpoint.path_streams)
+                == (Dialect::Gemini, Dialect::Gemini, Some(true))
+        });
+        let has_events =
+            self.head.as_ref().is_some_and(|head| head.path.windows(7).any(|part| part == b"alt=sse"));
+        if streams && !has_events {
+            answer.body.insert(0, b'[');
+            answer.body.push(b']');
+        }
+        Verdict::Answer(answer)
     }
 
     /// The host would not send the refusal: the call passes as one that was not decided.
