@@ -11,6 +11,7 @@ pub mod error;
 mod fleet;
 pub mod glob;
 pub(crate) mod json;
+mod lineage;
 mod matching;
 pub mod parse;
 mod parties;
@@ -24,6 +25,7 @@ mod wire;
 pub use error::ConfigError;
 pub use fleet::Fleet;
 pub use glob::Glob;
+pub use lineage::Lineage;
 pub use parse::{parse, parse_all};
 pub use weights::{LlmTokenWeights, PRESETS};
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
+use super::generations;
 use super::host::{self, Buffer, Map};
 use super::pause;
 use super::verdict::{Resume, carry_out, write_log_field};
@@ -138,6 +139,9 @@ impl HttpContext for Call {
             {
                 panic!("trap asked for by a test");
             }
+        }
+        if self.worker.contested.get() {
+            generations::meet(&self.worker, self.worker.now_or_last());
         }
         let method = first(&headers, ":method").unwrap_or_default();
         if super::status::is_asked_for(&self.worker, &headers) {

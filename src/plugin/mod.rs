@@ -1,11 +1,12 @@
 //! The only place that knows the proxy-wasm ABI: callbacks in, host calls out.
 //!
-//! `root` is one configuration in one worker, `http` one call, `verdict` what is done with it, `parking` the calls held back, `pause` how bodies are, `watch` whether the
+//! `root` is one configuration in one worker, `generations` which of several counts, `http` one call, `verdict` what is done with it, `parking` the calls held back, `pause` how bodies are, `watch` whether the
 //! host shows bodies at all then, `host` the raw host calls, `fleet` callouts to the store of a fleet, `shared` the store and
 //! the counters.
 #![allow(clippy::disallowed_methods)]
 
 mod fleet;
+mod generations;
 mod host;
 mod http;
 mod meters;

@@ -1,11 +1,11 @@
 //! One configuration in one worker: load, tick, and the creation of calls.
 
-use std::cell::RefCell;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::{Action, ContextType};
 
+use super::generations;
 use super::host::{self, Buffer};
 use super::http::Call;
 use super::meters::Gauge;
@@ -29,23 +29,6 @@ const BACKLOG_TICK_MILLIS: u32 = 1;
 /// Calls released or refused per tick. The host runs what they set off nested in each other, so a mass release
 /// would exhaust the VM's stack.
 const SLICE: usize = 12;
-
-thread_local! {
-    /// The workers of this VM, oldest first: a reload leaves the old one alive until its last call has ended.
-    static GENERATIONS: RefCell<Vec<Weak<Worker>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Makes the older generations go by the limits of the newest one.
-fn join_generations(worker: &Rc<Worker>) {
-    GENERATIONS.with(|generations| {
-        let Ok(mut generations) = generations.try_borrow_mut() else { return };
-        generations.retain(|older| older.strong_count() > 0);
-        for older in generations.iter().filter_map(Weak::upgrade) {
-            older.follow(&worker.plan);
-        }
-        generations.push(Rc::downgrade(worker));
-    });
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -145,6 +128,9 @@ impl Context for Root {
     fn on_done(&mut self) -> bool {
         // The host keeps the timer of a deleted root; stop it so that it does not fire for nothing.
         host::set_tick_period(0);
+        if let Some(worker) = &self.worker {
+            generations::ended(worker);
+        }
         true
     }
 }
@@ -155,16 +141,16 @@ impl RootContext for Root {
         match config::parse(&text) {
             Ok(config) => {
                 let plan = Rc::new(Plan::new(config));
-                let worker = Rc::new(Worker::new(plan, self.id));
+                let digest = hash64(0, &text);
+                let worker = Rc::new(Worker::new(plan, self.id, digest));
                 worker.set_tick(if worker.plan.config.fleet.is_some() {
                     FAST_TICK_MILLIS
                 } else {
                     SLOW_TICK_MILLIS
                 });
-                join_generations(&worker);
-                let digest = hash64(0, &text).to_le_bytes();
+                generations::loaded(&worker, worker.now_or_last());
                 let line = format!("backpressure: configured, pools: {}", worker.plan.pools.len());
-                worker::log_change("bp.log.configured", &digest, &line);
+                worker::log_change("bp.log.configured", &digest.to_le_bytes(), &line);
                 self.worker = Some(worker);
                 true
             }
@@ -187,6 +173,9 @@ impl RootContext for Root {
         worker.report_parked(now, slow);
         if slow {
             self.slow_due = now.after(Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
+            if worker.contested.get() {
+                generations::refresh();
+            }
             Self::slow_work(worker, now);
         }
         if worker.plan.config.fleet.is_some() {

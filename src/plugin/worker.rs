@@ -27,6 +27,10 @@ const PARKED_KEY: &str = "bp.parked";
 pub(super) struct Worker {
     pub(super) plan: Rc<Plan>,
     pub(super) root: u32,
+    /// Hash of the configuration's text.
+    pub(super) digest: u64,
+    /// Other living configurations name pools of this one.
+    pub(super) contested: Cell<bool>,
     pub(super) parking: RefCell<Parking>,
     pub(super) watch: Watch,
     pub(super) callouts: Callouts,
@@ -76,9 +80,11 @@ pub(super) fn now() -> Option<Timestamp> {
 }
 
 impl Worker {
-    pub(super) fn new(plan: Rc<Plan>, root: u32) -> Self {
+    pub(super) fn new(plan: Rc<Plan>, root: u32, digest: u64) -> Self {
         Self {
             root,
+            digest,
+            contested: Cell::new(false),
             parking: RefCell::new(Parking::new(plan.pools.len())),
             watch: Watch::default(),
             callouts: Callouts::default(),
@@ -93,6 +99,21 @@ impl Worker {
             reported: RefCell::new(Reported { held: vec![0; plan.pools.len()], ..Reported::default() }),
             plan,
         }
+    }
+
+    /// Goes by its own plan.
+    pub(super) fn lead(&self) {
+        if let (Ok(mut gate), Ok(mut superseded)) =
+            (self.gate.try_borrow_mut(), self.superseded.try_borrow_mut())
+        {
+            gate.follow(&self.plan);
+            superseded.fill(false);
+        }
+    }
+
+    /// True when another plan names a pool of this one.
+    pub(super) fn shares_pools(&self, other: &Plan) -> bool {
+        self.plan.config.pools.iter().any(|pool| other.config.pools.iter().any(|its| its.name == pool.name))
     }
 
     /// Goes by a newer plan for pools that it still names.

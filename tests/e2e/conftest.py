@@ -68,9 +68,9 @@ def trap_envoys(shared_provider):
     module = module_path("backpressure-trap")
 
     @contextlib.contextmanager
-    def start(workers):
+    def start(workers, **options):
         first = [wasm_filter(gatekit.config({"requests_per_minute": 1}), module=module)]
-        with Envoy(shared_provider.port, first, workers=workers) as envoy:
+        with Envoy(shared_provider.port, first, workers=workers, **options) as envoy:
             yield envoy, module
 
     return start

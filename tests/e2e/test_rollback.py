@@ -1,0 +1,109 @@
+"""Configurations that are taken back while they still live, and listeners that share a pool."""
+
+import contextlib
+import http.client
+import json
+
+import pytest
+
+from gatekit import Gate, config, eventually, send, statuses
+from harness import Envoy, wasm_filter
+from harness.client import chat
+
+
+def limits(requests):
+    return config({"requests_per_minute": requests})
+
+
+def in_force(envoy):
+    return int(send(envoy).headers["x-ratelimit-limit-requests"])
+
+
+@pytest.fixture(scope="module")
+def draining(shared_provider):
+    """Old configurations live on for the whole test."""
+    with Envoy(shared_provider.port, [wasm_filter(limits(1))], workers=2, drain_seconds=600) as envoy:
+        yield envoy
+
+
+class Kept:
+    """A caller that keeps its connection."""
+
+    def __init__(self, port):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+    def send(self):
+        self.connection.request("POST", "/v1/chat/completions", body=json.dumps(chat("hello")), headers={"host": "llm.test", "content-type": "application/json"})
+        reply = self.connection.getresponse()
+        reply.read()
+        return reply.status
+
+
+@contextlib.contextmanager
+def kept(envoy):
+    caller = Kept(envoy.port)
+    try:
+        yield caller
+    finally:
+        caller.connection.close()
+
+
+def test_a_configuration_that_is_taken_back_is_without_effect_from_the_next_call(gate, provider, draining):
+    envoy = gate(limits(500), envoy=draining)
+    assert statuses([send(envoy) for _ in range(5)]) == {200: 5}
+    assert envoy.reload(limits(1))
+    assert statuses([send(envoy) for _ in range(4)]) == {429: 4}
+    assert envoy.reload(limits(500))
+    assert statuses([send(envoy) for _ in range(8)]) == {200: 8}
+
+
+def test_configurations_that_come_again_and_again_are_each_in_force(gate, provider, draining):
+    envoy = gate(limits(100), envoy=draining)
+    for requests in [100, 200, 100, 300, 200, 100, 300]:
+        assert envoy.reload(limits(requests))
+        assert [in_force(envoy) for _ in range(3)] == [requests] * 3
+
+
+def test_calls_of_connections_from_before_do_not_bring_a_configuration_back(gate, provider, draining):
+    envoy = gate(limits(500), envoy=draining)
+    with kept(envoy) as one, kept(envoy) as other:
+        assert (one.send(), other.send()) == (200, 200)
+        assert envoy.reload(limits(1))
+        assert (one.send(), send(envoy).status, other.send(), send(envoy).status) == (429,) * 4
+        assert envoy.reload(limits(500))
+        assert (send(envoy).status, one.send()) == (200, 200)
+
+
+def test_the_gauges_of_a_configuration_that_is_taken_back_go_on(gate, provider, draining):
+    envoy = gate(limits(100), envoy=draining)
+    for requests in [200, 100]:
+        assert send(envoy).status == 200
+        assert envoy.reload(limits(requests))
+    # Of 100, three are used: an old number would be that of 200.
+    assert send(envoy).status == 200
+    eventually(lambda: 90 <= envoy.metric("available", resource="requests") <= 98, what="the gauge")
+
+
+def test_a_listener_that_is_removed_leaves_its_limits_to_nobody(gate, provider, envoys):
+    first = gate(limits(100), workers=2)
+    second = Gate(first.envoy, limits(300))
+    # The same pool behind another listener.
+    second.pool = first.pool
+    second.listener.filters = second._filters(limits(300))
+    with second:
+        assert in_force(second) == 300
+    eventually(lambda: in_force(first) == 100, 10, "its own limits")
+
+
+def test_a_vm_that_died_begins_with_the_configuration_that_counted(gate, provider, trap_envoys):
+    module_limits = (500, 3)
+    with trap_envoys(workers=1, drain_seconds=600) as (running, module):
+        envoy = gate(limits(module_limits[0]), envoy=running, module=module)
+        with kept(envoy) as old:
+            assert old.send() == 200
+            assert envoy.reload(limits(module_limits[1]))
+            assert in_force(envoy) == 3
+            assert send(envoy, headers={"x-backpressure-test-trap": "1"}).status == 503
+            eventually(lambda: send(envoy).status in (200, 429), 15, "the new VM")
+            old.send()
+            assert [in_force(envoy) for _ in range(2)] == [3, 3]
