@@ -187,9 +187,12 @@ impl Dialect {
 /// `path` may carry a query and any prefix (gateways mount these APIs anywhere). `fixed` is the provider that the
 /// pool names; it decides [`Endpoint::dialect`], the path still decides the rest.
 pub fn classify(path: &[u8], fixed: Option<Dialect>) -> Option<Endpoint> {
-    let place = Place::new(path);
+    find(&Place::new(path), fixed).or_else(|| find(&Place::new(&place::plain(path)?), fixed))
+}
+
+fn find(place: &Place<'_>, fixed: Option<Dialect>) -> Option<Endpoint> {
     ROWS.iter().find_map(|row| {
-        let found = (row.find)(&place)?;
+        let found = (row.find)(place)?;
         Some(Endpoint {
             dialect: fixed.unwrap_or(row.dialect),
             shape: row.dialect,

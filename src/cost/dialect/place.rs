@@ -62,6 +62,23 @@ impl<'a> Place<'a> {
     }
 }
 
+/// The path as servers see it that decode all of it before they look for a route, and leave out the parameters of segments.
+/// `None` when that is the same.
+pub(super) fn plain(path: &[u8]) -> Option<Vec<u8>> {
+    let end = path.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(path.len());
+    let (place, query) = path.split_at_checked(end)?;
+    if !place.iter().any(|byte| matches!(byte, b'%' | b';')) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(path.len());
+    for segment in decode(place).split('/') {
+        out.extend_from_slice(segment.split(';').next().unwrap_or_default().as_bytes());
+        out.push(b'/');
+    }
+    out.extend_from_slice(query);
+    Some(out)
+}
+
 /// Decodes `%XX` once; a broken escape stays as it is, bytes that are not UTF-8 become U+FFFD.
 fn decode(segment: &[u8]) -> Cow<'_, str> {
     if !segment.contains(&b'%') {

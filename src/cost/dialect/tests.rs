@@ -88,6 +88,24 @@ fn metered_paths() {
 }
 
 #[test]
+fn a_path_in_disguise_is_metered_as_what_servers_take_it_for() {
+    for path in [
+        "/v1/chat%2fcompletions",
+        "/v1/chat%2Fcompletions?x=1",
+        "/v1%2Fchat%2Fcompletions",
+        "/v1/chat/completions;x=1",
+        "/v1/chat;a=b/completions;c",
+        "/v1/%63hat/completions",
+    ] {
+        let found = classify(path.as_bytes(), None).unwrap_or_else(|| panic!("{path} is not metered"));
+        assert_eq!((found.dialect, found.operation), (OpenAi, Chat), "{path}");
+    }
+    for path in ["/v1/chat%252fcompletions/x", "/v1/models;/v1/chat/completions;/x", "%", ";", "/%2f;%"] {
+        assert!(classify(path.as_bytes(), None).is_none(), "{path}");
+    }
+}
+
+#[test]
 fn paths_that_are_not_metered() {
     for path in [
         "",
@@ -114,7 +132,6 @@ fn paths_that_are_not_metered() {
         "/messages",
         "/%",
         "/%zz/%2",
-        "/v1/chat%2Fcompletions",
         "/invoke",
         "/model/invoke",
     ] {
