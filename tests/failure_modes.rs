@@ -180,6 +180,21 @@ fn an_answer_without_usage_is_settled_from_its_text() {
 }
 
 #[test]
+fn an_answer_without_a_body_states_no_usage_either() {
+    for status in [&b"200"[..], b"204"] {
+        let mut worker = Worker::new(POOL);
+        let (mut session, _) = worker.send(&chat(2_000));
+        let head: [(&[u8], &[u8]); 1] = [(b":status", status)];
+        worker.step(|env| session.response_head(&head, b"", true, env));
+        session.response_complete(None);
+        worker.step(|env| session.end(env));
+        assert_eq!(worker.counts.anomalies, [Anomaly::UsageMissing]);
+        let used = 10_000 - worker.left();
+        assert!((1..50).contains(&used), "the input: {used}");
+    }
+}
+
+#[test]
 fn usage_of_which_a_part_is_missing_or_nonsense_is_counted_and_the_rest_holds() {
     let body = |usage: &str| {
         let text = "some words ".repeat(50);

@@ -151,7 +151,12 @@ impl Session {
 
     /// Why not all that was used is known from the provider.
     fn unstated(&self, used: &Used, report: Option<&Report>) -> Option<Anomaly> {
-        let cause = report?.anomaly?;
+        let cause = match report {
+            Some(report) => report.anomaly?,
+            // No body came at all, and nothing else tells.
+            None if used.is_stated() => return None,
+            None => usage::Anomaly::UsageMissing,
+        };
         if !used.is_stated() {
             return Some(match cause {
                 usage::Anomaly::UsageMissing | usage::Anomaly::UsagePartial => Anomaly::UsageMissing,
