@@ -170,7 +170,7 @@ impl RootContext for Root {
         });
         let slow =
             now >= self.slow_due || self.slow_due.since(now).as_millis_ceil() > u64::from(SLOW_TICK_MILLIS);
-        worker.report_parked(now, slow);
+        let untold = worker.report_parked(now, slow);
         if slow {
             self.slow_due = now.after(Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
             if worker.contested.get() {
@@ -184,7 +184,7 @@ impl RootContext for Root {
         let held = worker.parking.try_borrow().is_ok_and(|parking| !parking.is_empty());
         worker.set_tick(if more {
             BACKLOG_TICK_MILLIS
-        } else if held || owed.unwrap_or(0) > 0 {
+        } else if held || untold || owed.unwrap_or(0) > 0 {
             FAST_TICK_MILLIS
         } else {
             worker

@@ -141,21 +141,22 @@ impl Worker {
         }
     }
 
-    /// Tells the other workers how many calls are held here, and sets the gauges to what all hold. Best effort.
-    pub(super) fn report_parked(&self, now: Timestamp, slow: bool) {
+    /// Tells the other workers how many calls are held here, and sets the gauges to what all hold. Best effort. True while
+    /// there is something left to tell.
+    pub(super) fn report_parked(&self, now: Timestamp, slow: bool) -> bool {
         let (Ok(parking), Ok(mut reported)) = (self.parking.try_borrow(), self.reported.try_borrow_mut())
         else {
-            return;
+            return false;
         };
         let count = |pool| u32::try_from(parking.len(pool)).unwrap_or(u32::MAX);
         let held: Vec<u32> = (0..self.plan.pools.len()).map(count).collect();
         let rested = now < reported.at || now.since(reported.at) >= REPORT;
         if !slow && (held == reported.held || !rested) {
-            return;
+            return held != reported.held;
         }
         reported.at = now;
         let mut value = Vec::new();
-        let Ok(cas) = HostStore.get(PARKED_KEY, &mut value) else { return };
+        let Ok(cas) = HostStore.get(PARKED_KEY, &mut value) else { return false };
         let mut tally = Tally::decode(&value, now);
         let any = |held: &[u32]| held.iter().any(|held| *held > 0);
         let names: Vec<u32> = self.plan.config.pools.iter().map(|pool| low32(&pool.name)).collect();
@@ -168,14 +169,15 @@ impl Worker {
             }
             if HostStore.put(PARKED_KEY, &tally.encode(), cas.map_or(Expected::Absent, Expected::Is)).is_err()
             {
-                return;
+                return true;
             }
             reported.held = held;
         }
-        let Ok(mut meters) = self.meters.try_borrow_mut() else { return };
+        let Ok(mut meters) = self.meters.try_borrow_mut() else { return false };
         for (pool, name) in names.iter().enumerate().filter(|(pool, _)| !self.is_superseded(*pool)) {
             meters.gauge(pool, Gauge::Parked, tally.total(*name));
         }
+        false
     }
 
     /// True when a newer configuration reports this pool's gauges.
