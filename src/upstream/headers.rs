@@ -328,10 +328,8 @@ impl ProviderHeaders {
 
     /// `"burst";q=100;w=60, "size";q=65535;qu="content-bytes"` (IETF draft): units other than requests are not read.
     fn policy(&mut self, value: &[u8]) {
-        let mut units = value.split(|byte| matches!(byte, b';' | b','));
-        let is_other = units.any(|parameter| {
-            parameter.trim_ascii().strip_prefix(b"qu=").is_some_and(|unit| unit != b"\"requests\"")
-        });
+        let is_other =
+            value.windows(5).any(|part| matches!(part, [b'q', b'u', b'=', b'"', unit] if *unit != b'r'));
         if let Some(told) = self.families.get_mut(F::Generic as usize) {
             told.distrusted |= is_other;
         }
