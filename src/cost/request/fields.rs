@@ -26,43 +26,47 @@ pub(super) fn mode(row: &Row, path: &Path) -> Mode {
     }
 }
 
+/// `name` is one of `names`. A comparison in code for each name would take several times the room.
+fn one_of(name: &[u8], names: &[&[u8]]) -> bool {
+    names.contains(&name)
+}
+
 /// Objects inside prose that the model is shown as JSON: arguments and results of tools.
 pub(super) fn is_json_object(name: &[u8]) -> bool {
-    matches!(name, b"input" | b"args" | b"arguments" | b"response" | b"json" | b"schema" | b"parameters")
+    one_of(name, &[b"input", b"args", b"arguments", b"response", b"json", b"schema", b"parameters"])
 }
 
 /// Containers inside prose that the model is not shown.
 pub(super) fn is_hidden(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"cache_control" | b"citations" | b"metadata" | b"cachePoint" | b"annotations" | b"logprobs"
-    )
+    one_of(name, &[b"cache_control", b"citations", b"metadata", b"cachePoint", b"annotations", b"logprobs"])
 }
 
 /// Strings inside prose that the model is not shown, or that are counted with the framing.
 pub(super) fn is_opaque(name: &[u8]) -> bool {
-    matches!(
+    one_of(
         name,
-        b"role"
-            | b"type"
-            | b"id"
-            | b"tool_call_id"
-            | b"call_id"
-            | b"tool_use_id"
-            | b"toolUseId"
-            | b"item_id"
-            | b"signature"
-            | b"thoughtSignature"
-            | b"thought_signature"
-            | b"encrypted_content"
-            | b"redactedContent"
-            | b"media_type"
-            | b"mimeType"
-            | b"mime_type"
-            | b"format"
-            | b"status"
-            | b"model"
-            | b"ttl"
+        &[
+            b"role",
+            b"type",
+            b"id",
+            b"tool_call_id",
+            b"call_id",
+            b"tool_use_id",
+            b"toolUseId",
+            b"item_id",
+            b"signature",
+            b"thoughtSignature",
+            b"thought_signature",
+            b"encrypted_content",
+            b"redactedContent",
+            b"media_type",
+            b"mimeType",
+            b"mime_type",
+            b"format",
+            b"status",
+            b"model",
+            b"ttl",
+        ],
     )
 }
 
@@ -82,38 +86,63 @@ pub(super) fn is_spoken(name: &[u8], operation: Operation) -> bool {
 /// Strings inside prose that hold base64 when they look like it.
 pub(super) fn is_file(name: &[u8], operation: Operation) -> bool {
     match name {
-        b"data" | b"bytes" | b"file_data" | b"images" | b"image" | b"inputImage" | b"image_embeds"
-        | b"input_audio" | b"b64_json" | b"video" => true,
         // A picture that was generated before; tools of other APIs answer in text there.
         b"result" => operation == Operation::Responses,
-        _ => false,
+        _ => one_of(
+            name,
+            &[
+                b"data",
+                b"bytes",
+                b"file_data",
+                b"images",
+                b"image",
+                b"inputImage",
+                b"image_embeds",
+                b"input_audio",
+                b"b64_json",
+                b"video",
+            ],
+        ),
     }
 }
 
 /// Base64 there is a file; elsewhere it is opaque (redacted thinking).
 pub(super) fn holds_files(name: &[u8], holder: &[u8]) -> bool {
     name != b"data"
-        || matches!(
+        || one_of(
             holder,
-            b"source"
-                | b"inlineData"
-                | b"inline_data"
-                | b"input_audio"
-                | b"audio"
-                | b"image"
-                | b"document"
-                | b"file"
+            &[
+                b"source",
+                b"inlineData",
+                b"inline_data",
+                b"input_audio",
+                b"audio",
+                b"image",
+                b"document",
+                b"file",
+            ],
         )
 }
 
 /// Strings inside prose that refer to a file elsewhere.
 pub(super) fn is_reference(name: &[u8], holder: &[u8]) -> bool {
-    match name {
-        b"image_url" | b"file_url" | b"document_url" | b"audio_url" | b"video_url" | b"fileUri"
-        | b"file_uri" | b"input_audio" => true,
-        b"url" | b"uri" => {
-            matches!(holder, b"image_url" | b"source" | b"s3Location" | b"file" | b"audio_url" | b"video_url")
-        }
-        _ => false,
+    if one_of(name, &[b"url", b"uri"]) {
+        return one_of(
+            holder,
+            &[b"image_url", b"source", b"s3Location", b"file", b"audio_url", b"video_url"],
+        );
     }
+    one_of(
+        name,
+        &[
+            b"image_url",
+            b"file_url",
+            b"document_url",
+            b"audio_url",
+            b"video_url",
+            b"fileUri",
+            b"file_uri",
+            b"input_audio",
+        ],
+    )
 }
