@@ -168,6 +168,41 @@ fn every_odd_answer_of_the_store_leaves_the_call_to_this_envoy() {
     }
 }
 
+/// The number of a command that comes back in its answer.
+fn nonce_of(command: &str) -> u64 {
+    let policy = command.split("/-/").nth(1).unwrap().split('/').next().unwrap();
+    policy.rsplit(',').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn an_answer_to_another_question_is_none() {
+    let answer =
+        |line: &str, nonce: u64| Some(Reply::Lines(vec![line.to_owned(), format!("{GLANCE},,{nonce}")]));
+    let mut worker = worker();
+    let (mut session, verdict) = worker.send(&chat(50));
+    let Verdict::Consult(first) = verdict else { panic!("{verdict:?}") };
+    let (mut other, verdict) = worker.send(&chat(60));
+    let Verdict::Consult(second) = verdict else { panic!("{verdict:?}") };
+    let verdict = heard(&mut worker, &mut session, answer("W,4200000,4200000,o", nonce_of(&first)));
+    assert!(matches!(verdict, Verdict::Answer(_)), "{verdict:?}");
+    assert!(worker.counts.anomalies.is_empty());
+    let verdict = heard(&mut worker, &mut other, answer("W,4200000,4200000,o", nonce_of(&first)));
+    assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+    assert_eq!(worker.counts.anomalies, [Anomaly::FleetGarbled, Anomaly::FleetAlone]);
+    assert_ne!(nonce_of(&first), nonce_of(&second));
+    // What was posted is asked again, and not taken for done; nor does a heartbeat of another moment count.
+    recover(&mut worker, 1);
+    let (batch, command) = posts(&mut worker).remove(0);
+    let nonce = nonce_of(&command);
+    posted(&mut worker, batch, answer("A,1792000000000001", nonce + 2));
+    worker.step(|env| env.gate.fleet.as_mut().unwrap().beat(env.now));
+    let (batch, command) = posts(&mut worker).remove(0);
+    assert!(command.contains("/hb"), "{command}");
+    posted(&mut worker, batch, answer("H,1", nonce_of(&command)));
+    let again = posts(&mut worker).remove(0).1;
+    assert!(again.contains("/c0,"), "{again}");
+}
+
 #[test]
 fn a_caller_that_leaves_while_its_decision_is_on_its_way_holds_nothing() {
     let mut worker = worker();

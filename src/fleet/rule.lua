@@ -2,7 +2,8 @@
 -- Integers in doubles: exact up to 2^53, which is why limits in a fleet are at most 10^8 a minute.
 --
 -- KEYS: 1 state and windows of the pool, 2 its flows, 3 the calls that wait, 4.. one marker for each operation.
--- ARGV: 1 time in microseconds or '-' for the store's clock, 2 policy, 3.. operations; numbers separated by commas.
+-- ARGV: 1 time in microseconds or '-' for the store's clock, 2 policy and a number that is given back, 3.. operations; numbers
+-- separated by commas.
 -- Answer: one line for each operation, joined by ';'.
 
 local call, fmt, pack, unpk = redis.call, string.format, cmsgpack.pack, cmsgpack.unpack
@@ -1511,6 +1512,7 @@ local function standings()
   end
   insert(out, count > 1 and squares > 0 and min(1000, div(sum * sum * 1000, count * squares)) or 1000)
   insert(out, hex(S[14]))
+  insert(out, P[9])
   return out
 end
 local function save()

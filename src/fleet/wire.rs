@@ -67,7 +67,7 @@ pub enum Answer {
     Envoys(u64),
 }
 
-/// What a pool allows, as the script's second argument.
+/// What a pool allows, as the script's second argument. A number behind it comes back in the answer.
 pub fn policy(policy: &Policy) -> String {
     let Limits { requests, llm_tokens, input, output, concurrency } = policy.limits;
     let mut out = String::new();
@@ -227,6 +227,8 @@ pub struct Glance {
     pub jain_permille: u32,
     /// What is known of the provider, as [`hex`]; empty: nothing.
     pub upstream: String,
+    /// The number that was sent along, by which the answer is known for the own one; 0: none.
+    pub nonce: u64,
 }
 
 impl Glance {
@@ -245,6 +247,7 @@ impl Glance {
         glance.paused = Span::from_micros(next()?);
         glance.jain_permille = u32::try_from(next()?).ok()?;
         parts.next().unwrap_or_default().clone_into(&mut glance.upstream);
+        glance.nonce = parts.next().and_then(|nonce| nonce.parse().ok()).unwrap_or(0);
         Some(glance)
     }
 }

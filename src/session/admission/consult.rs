@@ -77,7 +77,9 @@ impl Session {
         let (Some(policy), Some(fleet)) = (policy, env.gate.fleet.as_mut()) else {
             return self.ask_here(true, env);
         };
-        let heard = fleet.hear(pool, &policy, reply, env.now).map(|answers| answers.into_iter().next());
+        let marker = self.marker.as_deref().unwrap_or_default();
+        let heard =
+            fleet.hear(pool, &policy, marker, reply, env.now).map(|answers| answers.into_iter().next());
         if let Some(glance) = fleet.glance(pool) {
             self.standings = glance.standings;
         }

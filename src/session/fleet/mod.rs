@@ -11,6 +11,7 @@ use crate::config::{Config, Learn, Pool};
 use crate::fleet::webdis::{self, Reply};
 use crate::fleet::wire::{self, Answer, Glance, Operation, hex, unhex};
 use crate::gate::{Ask, Policy, Standings};
+use crate::hash::{combine, hash64};
 use crate::observe::{Anomaly, Recorder};
 use crate::units::{Limits, Span, Timestamp};
 use crate::upstream::{LimitHints, UpstreamState};
@@ -166,8 +167,30 @@ impl Fleet {
 
     /// The command that asks for one decision.
     pub fn decision(&self, load: bool, pool: usize, policy: &Policy, ask: &Ask, marker: &str) -> String {
+        let nonce = self.nonce(pool, &[marker], Timestamp::EPOCH);
+        self.command(load, pool, policy, nonce, &[(marker, &Operation::Admit(ask).encode())])
+    }
+
+    fn command(
+        &self,
+        load: bool,
+        pool: usize,
+        policy: &Policy,
+        nonce: u64,
+        operations: &[(&str, &str)],
+    ) -> String {
         let key = self.views.get(pool).map_or("", |view| view.key.as_str());
-        webdis::command(load, key, &wire::policy(policy), &[(marker, &Operation::Admit(ask).encode())])
+        webdis::command(load, key, &format!("{}{nonce}", wire::policy(policy)), operations)
+    }
+
+    /// The number that an answer to these markers, sent at that moment, bears. Webdis may write an answer whose asker has left to
+    /// whoever has its connection now.
+    fn nonce(&self, pool: usize, markers: &[&str], sent: Timestamp) -> u64 {
+        let key = self.views.get(pool).map_or("", |view| view.key.as_str());
+        let seed = combine(combine(self.worker, hash64(0, key.as_bytes())), sent.as_micros());
+        let hash = markers.iter().fold(seed, |hash, marker| combine(hash, hash64(0, marker.as_bytes())));
+        // Whole in a double, and never 0.
+        (hash >> 13) | 1
     }
 
     /// Takes in the answer to a decision: its lines without the last one, which says how the pool is.
@@ -180,10 +203,12 @@ impl Fleet {
         &mut self,
         pool: usize,
         policy: &Policy,
+        marker: &str,
         reply: Option<Reply>,
         now: Timestamp,
     ) -> Result<Vec<Answer>, Anomaly> {
-        let heard = self.understand(pool, policy, reply, now);
+        let nonce = self.nonce(pool, &[marker], Timestamp::EPOCH);
+        let heard = self.understand(pool, policy, nonce, reply, now);
         if heard.is_ok() {
             (self.calm, self.strain) = (self.calm.saturating_add(1), self.strain.saturating_sub(1));
         } else {
@@ -230,6 +255,7 @@ impl Fleet {
         &mut self,
         pool: usize,
         policy: &Policy,
+        nonce: u64,
         reply: Option<Reply>,
         now: Timestamp,
     ) -> Result<Vec<Answer>, Anomaly> {
@@ -238,7 +264,9 @@ impl Fleet {
             Some(Reply::Foreign) => Err(Anomaly::FleetForeign),
             Some(Reply::Refused | Reply::NoScript) => Err(Anomaly::FleetRefused),
             Some(Reply::Garbled) => Err(Anomaly::FleetGarbled),
-            Some(Reply::Lines(lines)) => self.read(pool, policy, &lines, now).ok_or(Anomaly::FleetGarbled),
+            Some(Reply::Lines(lines)) => {
+                self.read(pool, policy, nonce, &lines, now).ok_or(Anomaly::FleetGarbled)
+            }
         }
     }
 
@@ -246,12 +274,16 @@ impl Fleet {
         &mut self,
         pool: usize,
         policy: &Policy,
+        nonce: u64,
         lines: &[String],
         now: Timestamp,
     ) -> Option<Vec<Answer>> {
         let (last, lines) = lines.split_last()?;
         let answers: Option<Vec<Answer>> = lines.iter().map(|line| Answer::read(line)).collect();
         let glance = Glance::read(&policy.limits, last)?;
+        if glance.nonce != 0 && glance.nonce != nonce {
+            return None;
+        }
         let view = self.views.get_mut(pool)?;
         if glance.upstream != view.glance.upstream {
             view.upstream = known(&glance.upstream);

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::{Fleet, known};
-use crate::fleet::webdis::{self, Reply};
-use crate::fleet::wire::{self, Answer, Operation};
+use crate::fleet::webdis::Reply;
+use crate::fleet::wire::{Answer, Operation};
 use crate::gate::{Ask, Lease, Policy, Reservation, Settlement};
 use crate::observe::{Anomaly, Recorder};
 use crate::session::gatekeeper::{Lesson, OwedCharge};
@@ -69,10 +69,14 @@ pub struct Batch {
 impl Fleet {
     /// The command of a batch.
     pub fn batch_command(&self, load: bool, batch: &Batch, policy: &Policy) -> String {
-        let key = self.views.get(batch.pool).map_or("", |view| view.key.as_str());
         let operations: Vec<(&str, &str)> =
             batch.posts.iter().map(|post| (post.marker.as_str(), post.operation.as_str())).collect();
-        webdis::command(load, key, &wire::policy(policy), &operations)
+        self.command(load, batch.pool, policy, self.nonce_of(batch), &operations)
+    }
+
+    fn nonce_of(&self, batch: &Batch) -> u64 {
+        let markers: Vec<&str> = batch.posts.iter().map(|post| post.marker.as_str()).collect();
+        self.nonce(batch.pool, &markers, batch.sent)
     }
 
     /// Number of posts that wait and may go out, with the heartbeats.
@@ -115,7 +119,7 @@ impl Fleet {
         recorder: &mut dyn Recorder,
     ) {
         let pool = batch.pool;
-        let understood = self.understand(pool, policy, reply, now);
+        let understood = self.understand(pool, policy, self.nonce_of(&batch), reply, now);
         // One line for each, or it was not the script that answered.
         let complete = |answers: &Vec<Answer>| answers.len() == batch.posts.len();
         match understood
