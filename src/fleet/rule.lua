@@ -105,8 +105,12 @@ local function load()
   I = {}
   local numbers = {}
   for i = 1, #stored, 2 do
-    local c, t, cw, tw, fin, rate, trust, n, asked, received, twins, back, prices, least, most, s2, s3, s4, flat, stored_blocks =
-      unpk(stored[i + 1])
+    local whole, c, t, cw, tw, fin, rate, trust, n, asked, received, twins, back, prices, least, most, s2, s3, s4, flat, stored_blocks =
+      pcall(unpk, stored[i + 1])
+    if not (whole and stored_blocks) then
+      call('DEL', KS, KF, KB)
+      return 'corrupt'
+    end
     local number = c * 4294967296 + t
     I[number] = {key = stored[i], c = c, t = t, cw = cw, tw = tw, fin = fin, rate = rate, trust = trust, n = n, asked = asked,
       received = received, twins = twins, back = back, prices = prices, least = least, most = most, s2 = s2, s3 = s3, s4 = s4,
@@ -132,8 +136,13 @@ local RING = '<' .. ('I4'):rep(128)
 local function ring(m)
   if not m.ring then
     local text = m.used > 0 and call('HGET', KS, m.name)
-    m.ring = text and {struct.unpack(RING, text)} or {}
-    if not text then for i = 1, 128 do m.ring[i] = 0 end end
+    if text and #text == 512 then
+      m.ring = {struct.unpack(RING, text)}
+    else
+      -- Nothing was noted, or it is damaged.
+      m.ring, m.used = {}, 0
+      for i = 1, 128 do m.ring[i] = 0 end
+    end
   end
   return m.ring
 end
