@@ -677,3 +677,112 @@ fn only_a_call_that_some_pool_takes_whatever_its_model_is_surely_metered() {
     assert!(Worker::new(POOL).begin("/v1/chat/completions").is_surely_metered());
     assert!(!Worker::new(POOL).begin("/v1/models").is_surely_metered());
 }
+
+/// A provider's bucket of 300 requests a minute that somebody else has drained at the start, and takes a part of from then on.
+struct Drained {
+    /// What refills for us, in thousandths of a request each millisecond: 5 without the others.
+    gained: u64,
+    /// In thousandths of a request.
+    level: u64,
+    at: u64,
+    served: u64,
+    refused: u64,
+}
+
+impl Drained {
+    /// What it answers to a call at `millis`: the status, what is left, when it is full and when to come back.
+    fn arrive(&mut self, millis: u64) -> [String; 4] {
+        self.level = (self.level + (millis - self.at) * self.gained).min(300_000);
+        self.at = millis;
+        let serves = self.level >= 1_000;
+        self.served += u64::from(serves);
+        self.refused += u64::from(!serves);
+        let next = 1_000_u64.saturating_sub(self.level).div_ceil(self.gained).max(1);
+        self.level -= if serves { 1_000 } else { 0 };
+        let full = (300_000 - self.level).div_ceil(5);
+        let status = if serves { "200" } else { "429" };
+        [status.into(), (self.level / 1_000).to_string(), format!("{full}ms"), next.to_string()]
+    }
+}
+
+/// A call, and the provider's answer once that is on its way back.
+type OnTheWay = (Session, Option<[String; 4]>);
+
+fn told_to_wait(verdict: &Verdict) -> Option<u64> {
+    let Verdict::Answer(answer) = verdict else { return None };
+    answer.headers.iter().find(|(name, _)| *name == "retry-after-ms").map(|(_, wait)| wait.parse().unwrap())
+}
+
+#[test]
+fn a_bucket_that_somebody_else_drained_is_used_as_it_refills() {
+    for (burst, gained) in [(10, 5), (60, 5), (10, 3), (60, 3)] {
+        let mut worker = Worker::new(&format!(
+            r#"{{"name": "chat", "limits": {{"requests_per_minute": 300}}, "burst_seconds": {burst}, "max_wait_ms": 0}}"#
+        ));
+        let mut provider = Drained { gained, level: 0, at: START, served: 0, refused: 0 };
+        // Twelve callers: when each is due, and its call on the way with the answer once that is there.
+        let mut callers: Vec<(u64, Option<OnTheWay>)> =
+            (0..12).map(|caller| (START + caller, None)).collect();
+        for millis in START..START + 60_000 {
+            worker.millis = millis;
+            for (due, call) in callers.iter_mut().filter(|(due, _)| *due == millis) {
+                *due += 20;
+                match call.take() {
+                    None => {
+                        let (session, verdict) = worker.send(&chat(1));
+                        match told_to_wait(&verdict) {
+                            Some(wait) => *due = millis + wait,
+                            None => *call = Some((session, None)),
+                        }
+                    }
+                    Some((session, None)) => *call = Some((session, Some(provider.arrive(millis)))),
+                    Some((mut session, Some([status, left, full, next]))) => {
+                        let mut headers = vec![
+                            (":status", status.as_str()),
+                            ("x-ratelimit-remaining-requests", &left),
+                            ("x-ratelimit-reset-requests", &full),
+                        ];
+                        headers.extend((status == "429").then_some(("retry-after-ms", next.as_str())));
+                        let headers: Vec<(&[u8], &[u8])> =
+                            headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+                        worker.step(|env| session.response_head(&headers, b"via_upstream", true, env));
+                        session.response_complete(None);
+                        worker.step(|env| session.end(env));
+                    }
+                }
+            }
+        }
+        assert!(provider.served >= gained * 54, "burst {burst}: {} of {}", provider.served, gained * 60);
+        assert!(
+            provider.refused <= 12,
+            "burst {burst}: {} refused, not the first ones only",
+            provider.refused
+        );
+    }
+}
+
+#[test]
+fn the_remainder_beside_a_retry_after_keeps_nobody_away_for_longer() {
+    for (pause, told, longest) in [(true, true, 5_000), (true, false, 5_000), (false, true, 2_500)] {
+        let mut worker = Worker::new(&format!(
+            r#"{{"name": "chat", "limits": {{"requests_per_minute": 300}}, "max_wait_ms": 0,
+                "learn": {{"pause_on_429": {pause}}}}}"#
+        ));
+        let (mut session, _) = worker.send(&chat(1));
+        let mut headers: Vec<(&[u8], &[u8])> = vec![(b":status", b"429"), (b"retry-after", b"2")];
+        if told {
+            headers.push((b"x-ratelimit-remaining-requests", b"0"));
+            headers.push((b"x-ratelimit-reset-requests", b"59.8s"));
+        }
+        worker.step(|env| session.response_head(&headers, b"via_upstream", true, env));
+        session.response_complete(None);
+        worker.step(|env| session.end(env));
+        let answered = worker.millis;
+        while let Some(wait) = told_to_wait(&worker.send(&chat(2)).1) {
+            worker.millis += wait;
+        }
+        let waited = worker.millis - answered;
+        assert!((1..=longest).contains(&waited), "{pause} {told}: {waited} ms");
+        assert!(!pause || waited >= 2_000, "{pause} {told}: {waited} ms");
+    }
+}

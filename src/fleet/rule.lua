@@ -1439,15 +1439,25 @@ local function adopt(o)
   if r then
     local there = STRICT and window(m, r) or less(less(r.limit, div(m.missing, PERIOD)), r.lent)
     local excess = less(there, o[2])
-    if o[3] < 0 or o[3] >= 6e7 then
+    local reset = o[3]
+    if reset < 0 or reset > 6e7 then
       take(m, r, excess)
     elseif excess > 0 then
-      if r.unpaced then
-        m.missing = m.missing + min(excess * PERIOD, r.rate * o[3])
-      else
-        m.missing = max(m.missing, less(r.capacity, o[2] * PERIOD))
+      local least = less(r.capacity, o[2] * PERIOD)
+      m.missing = max(m.missing, r.unpaced and min(least, r.rate * reset) or least)
+      if STRICT and least > 0 then
+        m.from = min(max(m.from, S[2]) + div(excess * PERIOD, r.rate), S[2] + 2e6)
       end
-      add(m, div(S[2] + o[3] + SLOT - 1, SLOT) - SLOTS, excess)
+      local evenly = excess * PERIOD <= r.limit * (reset + 2e6)
+      local slot, freed = m.head + 1, 0
+      while STRICT and freed < excess do
+        local since, by_then = less(slot * SLOT, S[2]), excess
+        if since < reset then
+          by_then = evenly and div(excess * since, reset) or 0
+        end
+        add(m, slot - SLOTS, by_then - freed)
+        slot, freed = slot + 1, by_then
+      end
     end
   end
   return {'S'}

@@ -10,7 +10,7 @@
 
 use super::compact::low32;
 use super::curve::Opening;
-use super::rule::Rule;
+use super::rule::{LUMP, Rule};
 
 mod window;
 
@@ -173,17 +173,32 @@ impl Meter {
         }
     }
 
-    /// Leaves `remaining`, by taking `excess` that is free again `reset` microseconds after `now`, less than a minute. A
-    /// bucket that paces is lowered to what remains and refills at its own rate.
+    /// Leaves `remaining`, by taking `excess` that is free again `reset` microseconds after `now`, at most a minute: evenly
+    /// until then, as a provider's bucket fills. Where that is sooner than a bucket of this limit could be full, it is the end
+    /// of a window, and nothing is free before it. Our bucket is lowered to what remains and refills at its own rate, but not
+    /// before it would have regained the excess too, up to [`LUMP`]: whoever took that may still be there, and then the
+    /// provider's refills more slowly than ours.
     pub(crate) fn leave(&mut self, rule: Rule, remaining: u64, excess: u64, now: u64, reset: u64) {
-        if rule.unpaced {
-            let regained = rule.rate.saturating_mul(reset);
-            self.missing = self.missing.saturating_add(rule.scaled(excess).min(regained));
-        } else {
-            self.missing = self.missing.max(rule.capacity.saturating_sub(rule.scaled(remaining)));
+        let least = rule.capacity.saturating_sub(rule.scaled(remaining));
+        let regained = if rule.unpaced { rule.rate.saturating_mul(reset) } else { least };
+        self.missing = self.missing.max(least.min(regained));
+        if !rule.strict {
+            return;
         }
-        let free = slot_of(now.saturating_add(reset).saturating_add(SLOT.saturating_sub(1)));
-        self.add(free.saturating_sub(WINDOW_SLOTS), excess);
+        if least > 0 {
+            let worth = rule.scaled(excess).checked_div(rule.rate).unwrap_or(0);
+            let from = self.refills_from.max(now).saturating_add(worth);
+            self.refills_from = from.min(now.saturating_add(LUMP));
+        }
+        let evenly = rule.scaled(excess) <= rule.limit.saturating_mul(reset.saturating_add(LUMP));
+        let (mut slot, mut freed) = (self.head.saturating_add(1), 0);
+        while freed < excess {
+            let since = slot.saturating_mul(SLOT).saturating_sub(now);
+            let part = excess.saturating_mul(since).checked_div(reset);
+            let by_then = if since < reset { part.filter(|_| evenly).unwrap_or(0) } else { excess };
+            self.add(slot.saturating_sub(WINDOW_SLOTS), by_then.saturating_sub(freed));
+            (slot, freed) = (slot.saturating_add(1), by_then);
+        }
     }
 
     /// Gives `amount` back to the slot it was taken from, and says how much that was: nothing when the slot no longer

@@ -7,7 +7,7 @@ use super::meter::{MINUTE, SLOT, STRETCHED};
 /// Limits above this are treated as this: a slot then holds 32 bits, and the products stay within 63.
 const LARGEST_LIMIT: u64 = 4_000_000_000;
 /// Lumps of up to this many microseconds' worth may pass as they come.
-const LUMP: u64 = 2_000_000;
+pub(crate) const LUMP: u64 = 2_000_000;
 
 /// How one resource is limited at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -68,8 +68,9 @@ fn account(ledger: &mut Ledger, policy: &Policy, reservation: &Reservation, actu
 /// Adopts the provider's `remaining` amount of one per-minute resource when it is lower than what is available here:
 /// others use the same cap.
 ///
-/// The difference counts as taken so long ago that it is free again when the provider says that its limit is whole,
-/// after `reset`; without that, as taken now.
+/// The difference becomes free again evenly until the provider says that its limit is whole, after `reset`; all of it only
+/// then, when a bucket of this limit would fill more slowly. Without a reset, or with one more than a minute away, it counts as
+/// taken now.
 pub fn adopt_remaining(
     ledger: &mut Ledger,
     policy: &Policy,
@@ -90,7 +91,7 @@ pub fn adopt_remaining(
                 rule.limit.saturating_sub(missing).saturating_sub(rule.lent)
             };
             let excess = available.saturating_sub(remaining);
-            match reset.map(Span::as_micros).filter(|reset| *reset < MINUTE) {
+            match reset.map(Span::as_micros).filter(|reset| *reset <= MINUTE) {
                 Some(reset) if excess > 0 => meter.leave(rule, remaining, excess, at, reset),
                 Some(_) => {}
                 None => meter.take(rule, excess, at),
@@ -100,38 +101,5 @@ pub fn adopt_remaining(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::units::Limits;
-
-    #[test]
-    fn an_adopted_amount_is_free_again_when_the_provider_says_so() {
-        for (strict, burst, later) in [(true, 60, 60), (true, 10, 3), (false, 60, 12)] {
-            let limits = Limits { requests: Some(60), ..Limits::default() };
-            let policy = Policy {
-                limits,
-                burst: Span::from_secs(burst),
-                strict_window: strict,
-                reservation_ttl: Span::from_secs(600),
-            };
-            let left = |ledger: &mut Ledger, now: Timestamp| {
-                let rules = ledger.advance(&policy, now);
-                ledger
-                    .meters
-                    .iter()
-                    .zip(rules.meters)
-                    .find_map(|(meter, rule)| Some(meter.available(rule?)))
-                    .unwrap()
-            };
-            let start = Timestamp::from_millis(1_792_567_680_000);
-            let mut ledger = Ledger::new(start);
-            assert!(left(&mut ledger, start) > 0);
-            adopt_remaining(&mut ledger, &policy, Resource::Requests, 0, Some(Span::from_secs(10)), start);
-            assert_eq!(left(&mut ledger, start), 0, "{strict} {burst}");
-            let after = start.after(Span::from_secs(12));
-            assert!(left(&mut ledger, after) >= later, "{strict} {burst} {}", left(&mut ledger, after));
-            adopt_remaining(&mut ledger, &policy, Resource::Requests, 0, None, after);
-            assert_eq!(left(&mut ledger, after), 0);
-        }
-    }
-}
+#[path = "settle_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@ use super::gatekeeper::anomaly_of;
 use super::head::{Headers, first};
 use super::{Env, Meter, Phase, Session};
 use crate::cost::usage::{Report, ResponseHead, ResponseMeter, Usage};
-use crate::units::Timestamp;
+use crate::units::{Resource, Span, Timestamp};
 use crate::upstream::Throttle;
 use crate::upstream::headers::ProviderHeaders;
 
@@ -101,11 +101,20 @@ impl Session {
         }
     }
 
-    /// Adopts the provider's remaining amounts where they are lower than ours.
+    /// Adopts the provider's remaining amounts where they are lower than ours. Of a refusal that says how long to stay away, with
+    /// room for such a call: after the pause the provider has that.
     fn adopt(&self, provider: &ProviderHeaders, env: &mut Env<'_>) {
         let Some(priced) = &self.priced else { return };
         let Some(learn) = self.plan.config.pools.get(priced.pool).map(|pool| pool.learn) else { return };
-        let hints = provider.limits();
+        let mut hints = provider.limits();
+        if learn.pause_on_429 && self.response.throttle.is_some_and(|refusal| refusal.retry_after.is_some()) {
+            for resource in Resource::PER_MINUTE {
+                if hints.reset.get(resource).is_none_or(|reset| reset <= Span::from_secs(60)) {
+                    let left = hints.remaining.get_mut(resource);
+                    *left = left.map(|left| left.max(*priced.ask.cost.get(resource)));
+                }
+            }
+        }
         if !learn.headers || hints.is_empty() {
             return;
         }

@@ -7,10 +7,8 @@ use crate::units::{PerResource, Resource, Span, Timestamp};
 
 /// An own ledger that was out of use for this long is left from an earlier outage of the fleet's store.
 const REUNITED: Span = Span::from_secs(5);
-/// Just less than a minute.
-const SOON: Span = Span::from_millis(59_999);
-/// Steps in which what others used becomes free again.
-const STEPS: u64 = 12;
+/// One minute.
+const SOON: Span = Span::from_secs(60);
 
 impl Gatekeeper {
     /// What this Envoy allows by itself while the fleet's ledger is out of reach: its part of the limits.
@@ -76,19 +74,11 @@ impl Gatekeeper {
             ledger.upstream.inherit(&upstream, at, ledger.time(now));
             for resource in Resource::PER_MINUTE {
                 if let Some(standing) = standings.get(resource) {
-                    let part = |amount: u64| amount.checked_div(envoys).unwrap_or(0);
-                    let (remaining, limit) = (part(standing.remaining), part(standing.limit));
+                    let remaining = standing.remaining.checked_div(envoys).unwrap_or(0);
                     // As what is free again within a minute: else a bucket that paces would begin in debt. And little by
                     // little: what was used leaves a trailing window as it was used, not all in the end.
                     let reset = standing.reset.min(SOON);
-                    for step in (0..STEPS).rev() {
-                        let of = |amount: u64, parts: u64| {
-                            amount.saturating_mul(parts).checked_div(STEPS).unwrap_or(0)
-                        };
-                        let free = of(limit.saturating_sub(remaining), step).saturating_add(remaining);
-                        let after = Span::from_micros(of(reset.as_micros(), step.saturating_add(1)));
-                        adopt_remaining(ledger, policy, resource, free, Some(after), now);
-                    }
+                    adopt_remaining(ledger, policy, resource, remaining, Some(reset), now);
                 }
             }
         });

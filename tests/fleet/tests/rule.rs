@@ -30,6 +30,8 @@ struct World {
     leases: Vec<Lease>,
     /// Leases that were granted.
     lent: u64,
+    /// Remainders of the provider that come back within a minute.
+    adopted: u64,
     /// One operation in so many is about leases.
     lending: u64,
     /// One operation in so many finds another configuration, if any.
@@ -81,6 +83,7 @@ impl World {
             booked: Vec::new(),
             leases: Vec::new(),
             lent: 0,
+            adopted: 0,
             lending: dice.of(&[2, 3, 20, 50]),
             reloads: [Some(100), None, Some(500), None][(seed % 4) as usize],
             flows: dice.of(&[1, 3, 3, 5, 12, 60, 300]),
@@ -326,15 +329,19 @@ impl World {
                 let (_, booking, _) = self.booked.swap_remove(at);
                 self.told_done(&Operation::Cancel(&booking))
             }
-            94 if self.dice.one_in(20) => {
+            94 if self.dice.one_in(2) => {
                 let resource = self.dice.of(&Resource::PER_MINUTE);
-                let remaining = self.dice.below(self.largest);
+                let remaining = self.dice.of(&[0, 1, u64::MAX]).min(self.dice.below(self.largest));
+                let within = Span::from_micros(self.dice.below(60_000_001));
                 let reset = self.dice.of(&[
                     None,
                     Some(Span::from_millis(1_234)),
-                    Some(Span::from_secs(20)),
+                    Some(within),
+                    Some(within),
+                    Some(Span::from_secs(60)),
                     Some(Span::from_secs(90)),
                 ]);
+                self.adopted += u64::from(reset.is_some_and(|reset| reset <= Span::from_secs(60)));
                 self.told_done(&Operation::Adopt(resource, remaining, reset))
             }
             95 if self.dice.one_in(20) => {
@@ -383,7 +390,7 @@ fn the_script_decides_as_the_gate_does() {
     let first: u64 = std::env::var("FLEET_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let mut redis = Redis::start("rule").expect("redis-server");
     assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
-    let (mut done, mut waits, mut deepest, mut lent) = (0_u64, 0_u64, 0, 0);
+    let (mut done, mut waits, mut deepest, mut lent, mut adopted) = (0_u64, 0_u64, 0, 0, 0);
     for seed in first.. {
         let mut world = World::new(seed);
         let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
@@ -421,14 +428,16 @@ fn the_script_decides_as_the_gate_does() {
             done += BATCH as u64;
         }
         lent += world.lent;
+        adopted += world.adopted;
         let _ = redis.command(&["DEL", &keys[0], &keys[1], &keys[2]]);
         if done >= most {
             break;
         }
     }
     println!(
-        "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time, {lent} leases: all the same"
+        "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time, {lent} leases, {adopted} remainders: all the same"
     );
+    assert!(adopted * 1_000 > done, "too few remainders to say anything: {adopted} of {done}");
     assert!(lent * 100 > done, "too few leases to say anything: {lent} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
 }
