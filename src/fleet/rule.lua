@@ -1445,7 +1445,7 @@ local function adopt(o)
     elseif excess > 0 then
       local least = less(r.capacity, o[2] * PERIOD)
       m.missing = max(m.missing, r.unpaced and min(least, r.rate * reset) or least)
-      if STRICT and least > 0 then
+      if STRICT and m.missing > 0 and m.missing <= least then
         m.from = min(max(m.from, S[2]) + div(excess * PERIOD, r.rate), S[2] + 2e6)
       end
       local evenly = excess * PERIOD <= r.limit * (reset + 2e6)

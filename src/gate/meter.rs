@@ -185,7 +185,8 @@ impl Meter {
         if !rule.strict {
             return;
         }
-        if least > 0 {
+        // A bucket with less than the provider's left holds calls back already.
+        if (1..=least).contains(&self.missing) {
             let worth = rule.scaled(excess).checked_div(rule.rate).unwrap_or(0);
             let from = self.refills_from.max(now).saturating_add(worth);
             self.refills_from = from.min(now.saturating_add(LUMP));
