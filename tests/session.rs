@@ -104,6 +104,7 @@ fn a_refused_stream_of_gemini_is_an_array_unless_events_were_asked_for() {
     for (path, opens, closes) in [
         ("/v1beta/models/m:streamGenerateContent", "[{\"error\":", "}]"),
         ("/v1beta/models/m:streamGenerateContent?key=k&alt=sse", "{\"error\":", "}"),
+        ("/v1beta/models/m:streamGenerateContent?salt=sse", "[{\"error\":", "}]"),
         ("/v1beta/models/m:generateContent", "{\"error\":", "}"),
         ("/v1/chat/completions", "{\"error\":", "}"),
     ] {

@@ -64,7 +64,7 @@ fn arrange(record: Vec<u8>) {
                 worker.follow(&newer.plan);
             }
             let others = workers.iter().filter(|other| !Rc::ptr_eq(other, worker));
-            worker.contested.set(others.into_iter().any(|other| worker.shares_pools(&other.plan)));
+            worker.contested.set(others.into_iter().any(|other| worker.disagrees_with(&other.plan)));
         }
     });
 }
@@ -86,7 +86,9 @@ pub(super) fn ended(worker: &Worker) {
 
 /// Looks whether the order is still that of the shared record, and nobody died.
 pub(super) fn refresh() {
-    follow_record(change(&|_| ()));
+    if LIVING.with(|living| living.try_borrow().is_ok_and(|living| living.workers.len() > 1)) {
+        follow_record(change(&|_| ()));
+    }
 }
 
 /// Before a call of a contested configuration: its connection may tell that the configuration counts again.
@@ -98,7 +100,7 @@ pub(super) fn meet(worker: &Worker, now: Timestamp) {
         let Ok(living) = living.try_borrow() else { return Vec::new() };
         let rivals =
             living.workers.iter().filter_map(Weak::upgrade).filter(|other| other.digest != worker.digest);
-        rivals.filter(|other| worker.shares_pools(&other.plan)).map(|other| other.digest).collect()
+        rivals.filter(|other| worker.disagrees_with(&other.plan)).map(|other| other.digest).collect()
     });
     follow_record(change(&|lineage| lineage.meet(worker.digest, connection, &rivals, now)));
 }

@@ -173,9 +173,7 @@ impl RootContext for Root {
         let untold = worker.report_parked(now, slow);
         if slow {
             self.slow_due = now.after(Span::from_millis(u64::from(SLOW_TICK_MILLIS)));
-            if worker.contested.get() {
-                generations::refresh();
-            }
+            generations::refresh();
             Self::slow_work(worker, now);
         }
         if worker.plan.config.fleet.is_some() {

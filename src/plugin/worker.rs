@@ -29,7 +29,7 @@ pub(super) struct Worker {
     pub(super) root: u32,
     /// Hash of the configuration's text.
     pub(super) digest: u64,
-    /// Other living configurations name pools of this one.
+    /// Another living configuration allows something else in a pool of this one.
     pub(super) contested: Cell<bool>,
     pub(super) parking: RefCell<Parking>,
     pub(super) watch: Watch,
@@ -111,9 +111,13 @@ impl Worker {
         }
     }
 
-    /// True when another plan names a pool of this one.
-    pub(super) fn shares_pools(&self, other: &Plan) -> bool {
-        self.plan.config.pools.iter().any(|pool| other.config.pools.iter().any(|its| its.name == pool.name))
+    /// True when another plan allows something else in a pool of this one.
+    pub(super) fn disagrees_with(&self, other: &Plan) -> bool {
+        let mut pools = self.plan.config.pools.iter().zip(&self.plan.pools);
+        pools.any(|(pool, mine)| {
+            let mut others = other.config.pools.iter().zip(&other.pools);
+            others.any(|(its, theirs)| its.name == pool.name && theirs.policy != mine.policy)
+        })
     }
 
     /// Goes by a newer plan for pools that it still names.

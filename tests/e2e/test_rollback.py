@@ -96,12 +96,11 @@ def test_a_listener_that_is_removed_leaves_its_limits_to_nobody(gate, provider, 
 
 
 def test_a_vm_that_died_begins_with_the_configuration_that_counted(gate, provider, trap_envoys):
-    module_limits = (500, 3)
     with trap_envoys(workers=1, drain_seconds=600) as (running, module):
-        envoy = gate(limits(module_limits[0]), envoy=running, module=module)
+        envoy = gate(limits(500), envoy=running, module=module)
         with kept(envoy) as old:
             assert old.send() == 200
-            assert envoy.reload(limits(module_limits[1]))
+            assert envoy.reload(limits(3))
             assert in_force(envoy) == 3
             assert send(envoy, headers={"x-backpressure-test-trap": "1"}).status == 503
             eventually(lambda: send(envoy).status in (200, 429), 15, "the new VM")

@@ -111,8 +111,9 @@ impl Session {
             (endpoint.dialect, endpoint.shape, endpoint.path_streams)
                 == (Dialect::Gemini, Dialect::Gemini, Some(true))
         });
-        let has_events =
-            self.head.as_ref().is_some_and(|head| head.path.windows(7).any(|part| part == b"alt=sse"));
+        let has_events = self.head.as_ref().is_some_and(|head| {
+            head.path.split(|byte| matches!(byte, b'?' | b'&')).skip(1).any(|part| part == b"alt=sse")
+        });
         if streams && !has_events {
             answer.body.insert(0, b'[');
             answer.body.push(b']');

@@ -281,6 +281,7 @@ impl Fleet {
         let (last, lines) = lines.split_last()?;
         let answers: Option<Vec<Answer>> = lines.iter().map(|line| Answer::read(line)).collect();
         let glance = Glance::read(&policy.limits, last)?;
+        // The script gives back what was sent; an answer without can be that of no other request.
         if glance.nonce != 0 && glance.nonce != nonce {
             return None;
         }
