@@ -116,6 +116,7 @@ fetch: $(VENV)/ready
 	tools/setup.sh envoy $(ENVOY_OLD)
 	tools/setup.sh node
 	-tools/setup.sh store
+	-tools/setup.sh network
 
 .PHONY: toolchain
 toolchain:

@@ -34,3 +34,4 @@ demo-fleet: $(WASM) testbed $(VENV)/ready fleet-store ## Three Envoys, one cap: 
 .PHONY: fleet-store
 fleet-store:
 	-@tools/setup.sh store
+	-@tools/setup.sh network

@@ -6,6 +6,7 @@
 #   tools/setup.sh testbed         mock provider and load generator, into target/tools
 #   tools/setup.sh node            Node and npm where there are none (Debian packages; asks for root)
 #   tools/setup.sh store           redis-server and webdis, stopped (Debian packages; asks for root)
+#   tools/setup.sh network         the tool that makes links between networks (Debian package; asks for root)
 #   tools/setup.sh wrk             the HTTP benchmark tool (Debian package; asks for root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -57,8 +58,12 @@ store() {
   $sudo env RUNLEVEL=1 apt-get -o DPkg::Lock::Timeout=300 install --quiet --yes redis-server webdis >/dev/null
 }
 
+network() {
+  command -v ip >/dev/null || debian iproute2
+}
+
 case "${1:-}" in
-  venv | clients | testbed | node | store | wrk) "$1" ;;
+  venv | clients | testbed | node | store | network | wrk) "$1" ;;
   envoy) envoy "${2:?version}" ;;
-  *) sed -n '2,9p' "$0"; exit 2 ;;
+  *) sed -n '2,10p' "$0"; exit 2 ;;
 esac

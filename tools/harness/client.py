@@ -30,11 +30,12 @@ def chat(content="tie a knot", **members):
     return {"model": "m-chat", "messages": [{"role": "user", "content": content}], **members}
 
 
-def call(port, body=None, path="/v1/chat/completions", headers=None, method="POST", chunk=None, timeout=30, host="llm.test"):
+def call(port, body=None, path="/v1/chat/completions", headers=None, method="POST", chunk=None, timeout=30, host="llm.test",
+         address="127.0.0.1"):
     """Sends one call and reads the whole answer. `chunk`: send the body chunked, in pieces of this size."""
     if isinstance(body, dict):
         body = json.dumps(body).encode()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    connection = http.client.HTTPConnection(address, port, timeout=timeout)
     try:
         sent = {"host": host, "content-type": "application/json", **(headers or {})}
         if chunk and body is not None:

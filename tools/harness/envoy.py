@@ -41,14 +41,14 @@ def wasm_filter(config, module=None, hold_headers=True, as_struct=False, vm_id="
     return {"name": name, "typed_config": {"@type": f"{HTTP_FILTERS}.wasm.v3.Wasm", "config": plugin}}
 
 
-def cluster(name, port, http2=False):
+def cluster(name, port, http2=False, host="127.0.0.1"):
     out = {
         "name": name,
         "type": "STATIC",
         "connect_timeout": "1s",
         "circuit_breakers": {"thresholds": [
             {"max_connections": 100000, "max_pending_requests": 100000, "max_requests": 100000}]},
-        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}}]}]},
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port, host)}}]}]},
     }
     if http2:
         out["typed_extension_protocol_options"] = {
@@ -60,8 +60,8 @@ def cluster(name, port, http2=False):
     return out
 
 
-def address(port):
-    return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+def address(port, host="127.0.0.1"):
+    return {"socket_address": {"address": host, "port_value": port}}
 
 
 @dataclasses.dataclass
@@ -75,6 +75,7 @@ class Listener:
     port: int = dataclasses.field(default_factory=free_port)
     access_log: pathlib.Path = None
     buffer_limit: int = None
+    host: str = "127.0.0.1"
 
     def resource(self, name):
         manager = {
@@ -99,17 +100,21 @@ class Listener:
         return {
             "@type": f"{TYPE}/envoy.config.listener.v3.Listener",
             "name": name,
-            "address": address(self.port),
+            "address": address(self.port, self.host),
             **({"per_connection_buffer_limit_bytes": self.buffer_limit} if self.buffer_limit else {}),
             "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
         }
 
 
 class Envoy:
-    """A running Envoy. Begins with the listener `ingress` if it is given filters; more may come and go."""
+    """A running Envoy. Begins with the listener `ingress` if it is given filters; more may come and go.
 
-    def __init__(self, upstream_port, filters=None, workers=2, cores=None, log_level="warning", drain_seconds=1, clusters=()):
+    `link`: it runs at the far end of this one, and its upstream at the near end."""
+
+    def __init__(self, upstream_port, filters=None, workers=2, cores=None, log_level="warning", drain_seconds=1, clusters=(),
+                 link=None):
         self.workers = workers
+        self.host, self._upstream_host = (link.there, link.here) if link else ("127.0.0.1", "127.0.0.1")
         self.admin_port = free_port()
         self.clusters = clusters
         self.process = Process("envoy", [], cores)
@@ -119,12 +124,12 @@ class Envoy:
         self._writes = 0
         self.port = None
         if filters is not None:
-            self.listeners["ingress"] = Listener(filters)
+            self.listeners["ingress"] = Listener(filters, host=self.host)
             self.port = self.listeners["ingress"].port
         bootstrap = directory / "bootstrap.json"
         bootstrap.write_text(json.dumps(self._bootstrap(upstream_port)))
         self.process.command += [
-            str(envoy_path()), "-c", str(bootstrap), "--concurrency", str(workers), "--disable-hot-restart",
+            *(link.network.inside if link else []), str(envoy_path()), "-c", str(bootstrap), "--concurrency", str(workers), "--disable-hot-restart",
             "--log-level", log_level, "--component-log-level", "wasm:info", "--drain-time-s", str(drain_seconds),
             "--file-flush-interval-msec", "50",
         ]
@@ -136,8 +141,8 @@ class Envoy:
         def ready():
             if not self.process.alive():
                 raise RuntimeError("Envoy ended at start:\n" + self.process.text()[-4000:])
-            listening = all(answers(listener.port) for listener in self.listeners.values())
-            return answers(self.admin_port) and self.admin("/ready").strip() == "LIVE" and listening
+            listening = all(answers(listener.port, listener.host) for listener in self.listeners.values())
+            return answers(self.admin_port, self.host) and self.admin("/ready").strip() == "LIVE" and listening
 
         wait_until(ready, 60, "Envoy")
         return self
@@ -148,13 +153,13 @@ class Envoy:
     def _bootstrap(self, upstream_port):
         return {
             "node": {"id": "gate", "cluster": "gate"},
-            "admin": {"address": address(self.admin_port)},
+            "admin": {"address": address(self.admin_port, self.host)},
             "dynamic_resources": {"lds_config": {
                 "resource_api_version": "V3",
                 "path_config_source": {"path": str(self._lds), "watched_directory": {"path": str(self._lds.parent)}}}},
             "static_resources": {"clusters": [
-                cluster("provider", upstream_port),
-                cluster("provider-h2", upstream_port, http2=True),
+                cluster("provider", upstream_port, host=self._upstream_host),
+                cluster("provider-h2", upstream_port, http2=True, host=self._upstream_host),
                 cluster("nowhere", free_port()),
                 *self.clusters,
             ]},
@@ -185,7 +190,7 @@ class Envoy:
             if old:
                 self.listeners[name] = old
             return False
-        wait_until(lambda: counts()[2] == 0 and answers(listener.port), 60, "listener warm-up")
+        wait_until(lambda: counts()[2] == 0 and answers(listener.port, listener.host), 60, "listener warm-up")
         return True
 
     def remove(self, name):
@@ -193,7 +198,7 @@ class Envoy:
         self.listeners.pop(name, None)
 
     def admin(self, path, method="GET"):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}{path}", method=method)
+        request = urllib.request.Request(f"http://{self.host}:{self.admin_port}{path}", method=method)
         try:
             # Envoy answers nothing while it compiles the module.
             with urllib.request.urlopen(request, timeout=60) as response:

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 from .paths import RUN_DIR
@@ -32,19 +33,20 @@ def wait_until(condition, seconds, what):
         time.sleep(0.01)
 
 
-def answers(port):
+def answers(port, host="127.0.0.1"):
     """True when something accepts connections on the port."""
     with socket.socket() as probe:
         probe.settimeout(0.5)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 class Process:
     """A child process. Start it from the main thread: Envoy ends with the thread that started it."""
 
     def __init__(self, name, command, cores=None):
-        self.directory = RUN_DIR / f"{os.getpid()}-{next(_numbers)}-{name}"
-        self.directory.mkdir(parents=True, exist_ok=True)
+        # Numbers of processes come again, those in a network of a test's own each time.
+        RUN_DIR.mkdir(exist_ok=True)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{next(_numbers)}-{name}-", dir=RUN_DIR))
         self.log = self.directory / "log"
         self.command = [str(word) for word in command]
         if cores is not None:

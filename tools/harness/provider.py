@@ -11,7 +11,7 @@ from .processes import Process, wait_until
 
 
 class Provider:
-    """A running mock provider. Limits: rpm, tpm, itpm, otpm, concurrent, burst_seconds."""
+    """A running mock provider. Limits: rpm, tpm, itpm, otpm, concurrent, burst_seconds; `bind` is where it listens."""
 
     def __init__(self, behave="", fast=False, cores=None, **limits):
         command = [tool_path("mock-provider"), "--port", 0]
@@ -26,7 +26,7 @@ class Provider:
 
     def __enter__(self):
         self.process.start()
-        found = wait_until(lambda: re.search(r"http://127.0.0.1:(\d+)", self.process.text()), 10, "mock provider")
+        found = wait_until(lambda: re.search(r"listening on http://\S+:(\d+)", self.process.text()), 10, "mock provider")
         self.port = int(found.group(1))
         return self
 
@@ -52,9 +52,9 @@ class Provider:
         self._request("/config", json.dumps(body).encode())
 
 
-def loadgen_command(port, flows, **options):
+def loadgen_command(port, flows, address="127.0.0.1", **options):
     """The command of a load run. `flows`: dicts; options by flag name, True for a bare switch."""
-    command = [tool_path("loadgen"), "--url", f"http://127.0.0.1:{port}"]
+    command = [tool_path("loadgen"), "--url", f"http://{address}:{port}"]
     for name, value in options.items():
         command.append(f"--{name.replace('_', '-')}")
         if value is not True:

@@ -24,11 +24,11 @@ def installed():
 class Front:
     """One Webdis with the shipped file; only the ports, the log's place and the number of threads are the test's."""
 
-    def __init__(self, redis_port):
+    def __init__(self, redis_port, host):
         self.port = free_port()
         self.process = Process("webdis", [])
         settings = json.loads((SHIPPED / "webdis.json").read_text()) | {
-            "redis_port": redis_port, "http_port": self.port, "threads": 2, "pool_size": 8,
+            "redis_port": redis_port, "http_host": host, "http_port": self.port, "threads": 2, "pool_size": 8,
             "logfile": str(self.process.directory / "webdis.log")}
         path = self.process.directory / "webdis.json"
         path.write_text(json.dumps(settings))
@@ -66,9 +66,11 @@ class Nonsense(http.server.BaseHTTPRequestHandler):
 
 
 class Store:
-    """A running redis-server and the Webdis in front of it; with `fronts` several of them, each a way of its own."""
+    """A running redis-server and the Webdis in front of it; with `fronts` several of them, each a way of its own.
 
-    def __init__(self, fronts=1):
+    `host`: the address at which they listen; that of loopback must be among them."""
+
+    def __init__(self, fronts=1, host="127.0.0.1"):
         self.redis_port = free_port()
         self.redis = Process("redis", [])
         users = self.redis.directory / "users.acl"
@@ -76,7 +78,7 @@ class Store:
         users.write_text((SHIPPED / "users.acl").read_text() + f"user {name} on >{password} ~* &* +@all\n")
         self.redis.command = [
             "redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--aclfile", str(users)]
-        self.fronts = [Front(self.redis_port) for _ in range(fronts)]
+        self.fronts = [Front(self.redis_port, host) for _ in range(fronts)]
         basic = json.loads((SHIPPED / "webdis.json").read_text())["acl"][1]["http_basic_auth"]
         self.auth = dict(zip(["user", "password"], basic.split(":")))
         self.port = self.fronts[0].port

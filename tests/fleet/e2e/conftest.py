@@ -55,8 +55,8 @@ class Fleet:
         """A key of the test's pool in the store."""
         return f"bp:{{{self.pool}}}:{part}"
 
-    def one(self, words="hello", port=None):
-        return call(port or self.port, chat(words, model=self.pool, max_tokens=20), headers={"x-tenant": "someone"}).status
+    def one(self, words="hello", port=None, **more):
+        return call(port or self.port, chat(words, model=self.pool, max_tokens=20), headers={"x-tenant": "someone"}, **more).status
 
     def some(self, count, port=None):
         return [self.one(f"{time.time()} {number}", port) for number in range(count)]
@@ -93,19 +93,25 @@ def config(store):
     }
 
 
-def start():
-    """Everything of a fleet, one after another; ends when it is taken up again."""
+def start(calls=None, to_store=None):
+    """Everything of a fleet, one after another; ends when it is taken up again.
+
+    With links the first Envoy runs at their far end: calls come by the one, its store is behind the other."""
+    everywhere = "0.0.0.0" if calls else "127.0.0.1"
     with contextlib.ExitStack() as exits:
-        store = exits.enter_context(Store(fronts=3))
-        provider = exits.enter_context(Provider(rpm=RPM, tpm=TPM, burst_seconds=BURST))
+        store = exits.enter_context(Store(fronts=3, host=everywhere))
+        provider = exits.enter_context(Provider(rpm=RPM, tpm=TPM, burst_seconds=BURST, bind=everywhere))
         ours = [wasm_filter(config(store))]
+        ways = [cluster("store", front.port) for front in store.fronts]
+        if to_store:
+            ways[0] = cluster("store", store.fronts[0].port, host=to_store.here)
         envoys = [
-            exits.enter_context(Envoy(provider.port, ours, workers=2, clusters=[cluster("store", front.port)]))
-            for front in store.fronts]
+            exits.enter_context(Envoy(provider.port, ours, workers=2, clusters=[way], link=link))
+            for way, link in zip(ways, [calls, None, None])]
         replicas = cluster("replicas", envoys[0].port)
         replicas["lb_policy"] = "RANDOM"
         replicas["load_assignment"]["endpoints"] = [
-            {"lb_endpoints": [{"endpoint": {"address": address(envoy.port)}} for envoy in envoys]}]
+            {"lb_endpoints": [{"endpoint": {"address": address(envoy.port, envoy.host)}} for envoy in envoys]}]
         balancer = Envoy(provider.port, [], workers=1, clusters=[replicas])
         balancer.listeners["ingress"].cluster = "replicas"
         yield Fleet(store, provider, envoys, exits.enter_context(balancer))

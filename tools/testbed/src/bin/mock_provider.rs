@@ -4,7 +4,7 @@
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use testbed::args::Args;
 use testbed::mock::behave::Behave;
 use testbed::mock::caps::Limits;
@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 const HELP: &str = "\
 mock-provider: an LLM provider with caps of its own
   --port N             0 picks a free one; the address is printed (default 9000); may repeat
+  --bind ADDRESS       where it listens (default 127.0.0.1)
   --rpm N --tpm N --itpm N --otpm N --concurrent N
   --burst-seconds S    token bucket of S seconds' worth; 0 = strict trailing 60 s (default)
   --behave LIST        defaults for calls without x-mock, e.g. delay_ms=50,chunk_ms=20,limit_headers=1
@@ -38,13 +39,14 @@ fn main() -> Result<(), Failure> {
     };
     let behave = Behave::default().with(args.text("behave").unwrap_or(""))?;
     let provider = Provider::new(Settings { limits, behave, fast: args.has("fast") });
+    let host = args.value("bind")?.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut ports = args.all("port").map(str::parse).collect::<Result<Vec<u16>, _>>()?;
     if ports.is_empty() {
         ports.push(9000);
     }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         for port in ports {
-            let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).await?;
+            let listener = TcpListener::bind(SocketAddr::from((host, port))).await?;
             println!("listening on http://{}", listener.local_addr()?);
             tokio::spawn(accept(listener, provider.clone()));
         }
