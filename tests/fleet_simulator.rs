@@ -1,6 +1,7 @@
 //! Fleets in virtual time against the contract's figures; the large ones are played by `make simulate-fleet`.
 
-use envoy_backpressure::sim::fleet::suite::{self, Bounds, RECOVERED, SLUGGISH, Scene};
+use envoy_backpressure::sim::client::Client;
+use envoy_backpressure::sim::fleet::suite::{self, ALONE, Bounds, RECOVERED, SLUGGISH, Scene};
 use envoy_backpressure::sim::fleet::{FleetLoad, Routing, State, play};
 use envoy_backpressure::units::Span;
 
@@ -84,6 +85,20 @@ fn in_an_outage_each_envoy_goes_on_with_its_part() {
         let limit = scene.fleet.load.limits.llm_tokens.unwrap_or(1) as f64 / 60.0;
         let during = rate(110, 130) / limit;
         assert!((0.8..=1.1).contains(&during), "{during:.2} of the limit, strict {strict}");
+    }
+}
+
+#[test]
+fn in_an_outage_an_envoy_holds_next_to_nothing_for_callers_that_go_to_another() {
+    for strict in [true, false] {
+        for (routing, client) in [
+            (Routing::Next(1), Client::Obeys),
+            (Routing::Next(1), Client::Sdk(1)),
+            (Routing::Random, Client::Obeys),
+        ] {
+            let scene = holds("alone", suite::wandering(strict, routing, client, 30.0), ALONE);
+            assert_eq!(scene.outcome.outcome.provider_429, 0, "{}", scene.line());
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Queue {
             return None;
         }
         Some(self.find(&key).unwrap_or_else(|at| {
-            self.flows.insert(at, FlowState::new(&key, self.virtual_time));
+            self.flows.insert(at, FlowState::new(&key, self.virtual_time, self.strangers));
             at
         }))
     }

@@ -49,12 +49,13 @@ impl FlowState {
         (self.class, self.class_weight, self.tenant_weight)
     }
 
-    pub(crate) fn new(flow: &Flow, finish: u64) -> Self {
+    /// One of whom nothing is known. `strangers`: its refused callers may come back to another gate.
+    pub(crate) fn new(flow: &Flow, finish: u64, strangers: bool) -> Self {
         Self {
             class: flow.class.0,
             tenant: flow.tenant.0,
             finish,
-            return_rate: ALL_RETURN,
+            return_rate: if strangers { LEAST_RETURN } else { ALL_RETURN },
             trust: FIRST_TRUST,
             ..Self::default()
         }

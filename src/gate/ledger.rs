@@ -138,6 +138,13 @@ impl Ledger {
         }
     }
 
+    /// Says whether callers that are refused here may come back to another gate, whose ledger is another one. Then a new flow
+    /// begins as one of which nearly nobody comes back: room held for who does not come is lost for good, while one more try is all that it
+    /// costs who does. Forgotten with the next read of the ledger or kept, so to be said each time.
+    pub const fn count_on_nobody(&mut self, strangers: bool) {
+        self.queue.strangers = strangers;
+    }
+
     /// Brings everything up to `now` and returns the rules in force.
     pub(crate) fn advance(&mut self, policy: &Policy, now: Timestamp) -> Rules {
         let shifted = now.as_micros().saturating_add_signed(self.shift);

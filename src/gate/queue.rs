@@ -64,6 +64,9 @@ pub(crate) struct Queue {
     pub(crate) decays: u64,
     /// Times told that are not the caller's turn, wrapping.
     pub(crate) renewals: u16,
+    /// Refused callers may come back to another gate, so nobody is counted on here before some came. Each transaction says it;
+    /// it is not encoded.
+    pub(crate) strangers: bool,
 }
 
 /// Where a call stands in the queue.
@@ -271,7 +274,8 @@ impl Queue {
                 state.finish = state.finish.max(virtual_time);
             }
             let ahead = !nobody && state.finish > virtual_time;
-            let remembered = state.return_rate < ALL_RETURN - ALL_RETURN / 50 || state.trust < FIRST_TRUST;
+            let learned = self.strangers || state.return_rate < ALL_RETURN - ALL_RETURN / 50;
+            let remembered = learned || state.trust < FIRST_TRUST;
             state.waiting > 0 || ahead || ((remembered || !nobody) && state.asked > 0)
         });
         if self.flows.is_empty() {

@@ -163,7 +163,10 @@ impl Gatekeeper {
         let policy = self.policies.get(pool).unwrap_or(&target.policy);
         let alone = self.alone(policy);
         let policy = alone.as_ref().unwrap_or(policy);
+        // A balancer takes who is refused here to any of them.
+        let strangers = self.fleet.as_ref().is_some_and(|fleet| fleet.envoys() > 1);
         transact(store, &mut self.scratch, &target.ledger_key, self.plan.config.cas_attempts, now, |ledger| {
+            ledger.count_on_nobody(strangers);
             change(ledger, policy)
         })
     }

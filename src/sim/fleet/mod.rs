@@ -21,6 +21,8 @@ use crate::units::Span;
 pub enum Routing {
     /// Any of them.
     Random,
+    /// A call's first any of them, each further one so many places after the last.
+    Next(usize),
     /// The first with this probability, else any of them.
     Skewed(f64),
     /// Calls of one class reach one Envoy only, those of the others any.

@@ -1,7 +1,8 @@
 //! The fleets whose figures are published and asserted.
 
 use super::{FleetLoad, FleetOutcome, Routing, State, Trouble, play};
-use crate::sim::load::{Group, Load, secs};
+use crate::sim::client::Client;
+use crate::sim::load::{Arrival, Group, Load, Size, secs};
 use crate::units::{Limits, Span};
 
 /// A run with a name.
@@ -110,6 +111,33 @@ pub fn load(replicas: usize, requests_bind: bool, strict: bool, minutes: f64) ->
     if strict { load.strict() } else { load }
 }
 
+/// A small account before three Envoys, 300 requests a minute, and from the 100th second no store: 14 callers of four tenants,
+/// measured for so long from then on.
+pub fn wandering(strict: bool, routing: Routing, client: Client, seconds: f64) -> FleetLoad {
+    let tenant = |tenant: u32| {
+        let callers = [4, 4, 3, 3][tenant as usize];
+        Group {
+            tenant,
+            arrival: Arrival::Closed { callers, think: (secs(0.3), secs(0.35)) },
+            size: Size::Fixed(50),
+            duration: (secs(0.01), secs(0.02)),
+            client,
+            ..Group::closed(0, 1, callers)
+        }
+    };
+    let load = Load::new("requests bind, a small account", (0..4).map(tenant).collect()).with(|load| {
+        load.limits = Limits { requests: Some(300), llm_tokens: Some(1_000_000), ..Limits::default() };
+        load.burst = Span::from_secs(2);
+        load.workers = 1;
+        load.measure_from = secs(100.0);
+        load.steady_from = secs(100.0);
+        load.until = secs(100.0 + seconds);
+    });
+    FleetLoad::new(3, if strict { load.strict() } else { load })
+        .with(|fleet| fleet.routing = routing)
+        .and(100.0, Trouble::Store(State::Down))
+}
+
 /// Begins to count ten seconds after the store is well again.
 const BACK: f64 = 130.0;
 
@@ -205,6 +233,21 @@ pub fn recoveries(replicas: usize, seed: u64) -> Vec<(Scene, Vec<String>)> {
 pub const RECOVERED: Bounds = Bounds { utilisation: 0.94, jain: 0.99, kept: 0.95 };
 /// Asked while the store answers about the timeout or later: fair within each Envoy's part, and the cap holds.
 pub const SLUGGISH: Bounds = Bounds { utilisation: 0.90, jain: 0.97, kept: 0.0 };
+
+/// Asked of the first half minute without a store, of callers who mostly reach another Envoy than the one that told them to come back:
+/// each Envoy has its part, and hardly holds any of it for who does not come. Of a strict window the first two seconds' worth stays unused.
+pub const ALONE: Bounds = Bounds { utilisation: 0.85, jain: 0.99, kept: 0.0 };
+
+/// Fleets whose store goes away while callers wander, and what each missed.
+pub fn wanderers(seed: u64) -> Vec<(Scene, Vec<String>)> {
+    let mut scenes = Vec::new();
+    for strict in [true, false] {
+        for (name, routing) in [("to the next Envoy", Routing::Next(1)), ("to any Envoy", Routing::Random)] {
+            scenes.push(Scene::play(name, wandering(strict, routing, Client::Obeys, 30.0), seed));
+        }
+    }
+    judged(scenes, ALONE)
+}
 
 /// Stores that answer about the timeout or later, for ever, and what each missed.
 pub fn sluggish(replicas: usize, seed: u64, minutes: f64) -> Vec<(Scene, Vec<String>)> {

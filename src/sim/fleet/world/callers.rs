@@ -41,9 +41,13 @@ impl World<'_> {
         self.attempt(id);
     }
 
-    pub(super) fn route(&mut self, class: u8) -> Option<usize> {
+    /// The worker that a try reaches. `last`: that of the call's last one.
+    pub(super) fn route(&mut self, class: u8, last: Option<usize>) -> Option<usize> {
         let fixed = match self.fleet.routing {
             Routing::Random => None,
+            Routing::Next(step) => {
+                last.map(|worker| (worker / self.fleet.load.workers + step) % self.fleet.replicas)
+            }
             Routing::Skewed(part) => self.rng.chance(part).then_some(0),
             Routing::Pinned { class: pinned, replica } => (pinned == class).then_some(replica),
         };
@@ -58,7 +62,8 @@ impl World<'_> {
     pub(super) fn attempt(&mut self, id: usize) {
         let measured = self.measured();
         let group = self.fleet.load.groups[self.calls[id].group];
-        let Some(place) = self.route(group.class) else { return self.refuse(id, None) };
+        let last = (self.calls[id].tries > 0).then(|| self.calls[id].worker);
+        let Some(place) = self.route(group.class, last) else { return self.refuse(id, None) };
         let call = &mut self.calls[id];
         (call.worker, call.asked) = (place, self.now);
         call.tries += 1;
