@@ -20,6 +20,7 @@ fn fleets(seed: u64) -> std::process::ExitCode {
     for replicas in [3, 10, 100, 1_000] {
         tell(&format!("{replicas} Envoys, saturated"), suite::saturated(replicas, seed, 4.0));
     }
+    tell("The first half minute without a store, callers come back to another Envoy", suite::wanderers(seed));
     tell("From ten seconds after a trouble of half a minute on", suite::recoveries(10, seed));
     tell("A store that answers about the timeout of 50 ms or later", suite::sluggish(10, seed, 4.0));
     if failed > 0 { std::process::ExitCode::FAILURE } else { std::process::ExitCode::SUCCESS }
