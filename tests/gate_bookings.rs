@@ -4,7 +4,7 @@ mod gate_support;
 
 use envoy_backpressure::config::Learn;
 use envoy_backpressure::gate::{
-    Ask, Decision, Policy, Settlement, WaitReason, admit, cancel, settle, summary,
+    Ask, Decision, Ledger, Policy, Settlement, WaitReason, admit, cancel, settle, summary,
 };
 use envoy_backpressure::units::{Limits, Span};
 use envoy_backpressure::upstream::{Throttle, ThrottleKind};
@@ -73,6 +73,37 @@ fn a_booking_outlives_its_time_by_two_seconds_but_not_by_five() {
         let admitted = pool.try_one(2, 1, at(wait + late)).is_none();
         assert_eq!(admitted, kept, "{late} ms late");
     }
+}
+
+/// Whether a newcomer has to wait for who was refused at `start` and is a little late; all come in the end.
+fn waits_for_another(ledger: &mut Ledger, strangers: bool, start: u64) -> bool {
+    let policy = policy(None, Some(60_000), 1, false);
+    let mut told = |print: u64, time: u64| {
+        ledger.count_on_nobody(strangers);
+        match admit(ledger, &policy, &ask(print, 900, 1), at(time)) {
+            Decision::Admit(_) => None,
+            Decision::Wait(booking, _) => Some(booking.told.as_millis_ceil()),
+        }
+    };
+    assert_eq!(told(start, start), None);
+    let due = start + told(start + 1, start).unwrap();
+    let newcomer = told(start + 2, due + 200);
+    assert_eq!(told(start + 1, due + if newcomer.is_some() { 300 } else { 1_300 }), None);
+    if let Some(wait) = newcomer {
+        assert_eq!(told(start + 2, due + 200 + wait.max(1_100)), None);
+    }
+    newcomer.is_some()
+}
+
+#[test]
+fn where_callers_may_come_back_to_another_gate_nobody_is_held_up_for_them_before_some_came() {
+    assert!(waits_for_another(&mut Ledger::new(at(0)), false, 0));
+    let mut ledger = Ledger::new(at(0));
+    // They do come back here, one every ten seconds: soon that is known, and it is not forgotten whenever nobody waits.
+    let waits: Vec<bool> =
+        (0..60).map(|round| waits_for_another(&mut ledger, true, round * 10_000)).collect();
+    assert!(!waits[0], "{waits:?}");
+    assert!(waits[10..].iter().all(|waits| *waits), "{waits:?}");
 }
 
 #[test]

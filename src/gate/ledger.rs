@@ -138,9 +138,9 @@ impl Ledger {
         }
     }
 
-    /// Says whether callers that are refused here may come back to another gate, whose ledger is another one. Then a new flow
-    /// begins as one of which nearly nobody comes back: room held for who does not come is lost for good, while one more try is all that it
-    /// costs who does. Forgotten with the next read of the ledger or kept, so to be said each time.
+    /// Says whether callers that are refused here may come back to another gate, which has its own ledger. Then a new flow
+    /// begins as one of which nearly nobody comes back: room held for those who do not come is lost for good, while its lack costs those
+    /// who do a further try. Not encoded, so each transaction has to say it.
     pub const fn count_on_nobody(&mut self, strangers: bool) {
         self.queue.strangers = strangers;
     }
