@@ -337,6 +337,37 @@ fn a_flag_that_the_configuration_does_not_know_of_does_no_harm() {
     sound(&bench);
 }
 
+/// How many calls the workers tell to hold.
+fn gauge(bench: &Bench) -> u64 {
+    bench.host.world.borrow().stats.sum(Kind::Gauge, &["m-chat", "parked"])
+}
+
+#[test]
+fn the_gauge_is_told_soon_after_the_last_parked_call_left() {
+    let options = Options::filter().workers(2);
+    let mut bench = Bench::start(options, one_at_a_time(60_000));
+    let first = bench.send_on(0, field_post("/v1/chat/completions"), &chat_body(10));
+    assert_eq!(bench.verdict(first), Verdict::Admit);
+    // Whenever that is between two slow ticks, which are half a second apart.
+    for n in 0..20 {
+        bench.host.advance_millis(25 * n);
+        let held = bench.send_on(1, field_post("/v1/chat/completions"), &chat_body(11 + n));
+        assert_eq!(bench.verdict(held), Verdict::Held);
+        let told = (0..40).position(|_| {
+            bench.host.advance_millis(5);
+            gauge(&bench) == 1
+        });
+        assert!(told.is_some(), "round {n}");
+        // It was told just now, and so is not told again at once.
+        bench.host.reset(held);
+        bench.host.end(held);
+        bench.host.advance_millis(150);
+        assert_eq!(gauge(&bench), 0, "round {n}");
+    }
+    bench.finish(first, &Answer::usage(1, 1));
+    sound(&bench);
+}
+
 #[test]
 fn calls_parked_in_a_machine_that_died_leave_the_gauge() {
     let options = Options::filter().workers(2);
@@ -351,12 +382,11 @@ fn calls_parked_in_a_machine_that_died_leave_the_gauge() {
             alive.extend((worker == 0).then_some(id));
         }
     }
-    let parked = |bench: &Bench| bench.host.world.borrow().stats.sum(Kind::Gauge, &["m-chat", "parked"]);
     bench.host.advance_millis(200);
-    assert_eq!(parked(&bench), 10);
+    assert_eq!(gauge(&bench), 10);
     bench.host.reload_vm(1);
     bench.host.advance_secs(5);
-    assert_eq!(parked(&bench), 5, "those of the machine that lives");
+    assert_eq!(gauge(&bench), 5, "those of the machine that lives");
     // Nor do the bookings of the others keep the slot for long.
     bench.finish(first, &Answer::usage(1, 1));
     bench.host.advance_secs(10);
