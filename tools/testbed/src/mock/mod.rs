@@ -9,3 +9,4 @@ mod others;
 pub mod server;
 pub mod sse;
 pub mod stats;
+mod write;
