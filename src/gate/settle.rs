@@ -1,9 +1,10 @@
 //! Replacing what was reserved by what was used.
 
 use crate::units::{Cost, Resource, Span, Timestamp};
+use crate::upstream::LONGEST_RESET;
 
 use super::ledger::Ledger;
-use super::meter::{MINUTE, slot_of};
+use super::meter::slot_of;
 use super::queue::amounts_of;
 use super::weight::{Pricing, Weights};
 use super::{Policy, Reservation, Settled, Settlement};
@@ -91,7 +92,7 @@ pub fn adopt_remaining(
                 rule.limit.saturating_sub(missing).saturating_sub(rule.lent)
             };
             let excess = available.saturating_sub(remaining);
-            match reset.map(Span::as_micros).filter(|reset| *reset <= MINUTE) {
+            match reset.filter(|reset| *reset <= LONGEST_RESET).map(Span::as_micros) {
                 Some(reset) if excess > 0 => meter.leave(rule, remaining, excess, at, reset),
                 Some(_) => {}
                 None => meter.take(rule, excess, at),

@@ -4,9 +4,9 @@ use super::gatekeeper::anomaly_of;
 use super::head::{Headers, first};
 use super::{Env, Meter, Phase, Session};
 use crate::cost::usage::{Report, ResponseHead, ResponseMeter, Usage};
-use crate::units::{Resource, Span, Timestamp};
-use crate::upstream::Throttle;
+use crate::units::{Resource, Timestamp};
 use crate::upstream::headers::ProviderHeaders;
+use crate::upstream::{LONGEST_RESET, Throttle};
 
 /// Who produced a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Session {
         let mut hints = provider.limits();
         if learn.pause_on_429 && self.response.throttle.is_some_and(|refusal| refusal.retry_after.is_some()) {
             for resource in Resource::PER_MINUTE {
-                if hints.reset.get(resource).is_none_or(|reset| reset <= Span::from_secs(60)) {
+                if hints.reset.get(resource).is_none_or(|reset| reset <= LONGEST_RESET) {
                     let left = hints.remaining.get_mut(resource);
                     *left = left.map(|left| left.max(*priced.ask.cost.get(resource)));
                 }

@@ -15,6 +15,9 @@ pub use error::ErrorEvent;
 pub use headers::{LimitHints, ProviderHeaders};
 pub use state::UpstreamState;
 
+/// Longest reset that is believed of a limit per minute: what is left then is whole again. A later one is that of a longer limit.
+pub const LONGEST_RESET: Span = Span::from_secs(60);
+
 /// Why the provider refused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ThrottleKind {

@@ -24,7 +24,7 @@
 use crate::config::Learn;
 use crate::units::{Resource, Span, Timestamp};
 
-use super::{LimitHints, Throttle, ThrottleKind};
+use super::{LONGEST_RESET, LimitHints, Throttle, ThrottleKind};
 
 /// The whole limit, in thousandths.
 const WHOLE: u32 = 1_000;
@@ -58,8 +58,6 @@ const REOPEN: (Span, Span) = (Span::from_secs(1), Span::from_secs(20));
 /// A moment may lie this far before a recorded one without the clock having been set back (workers race).
 const SKEW: Span = Span::from_secs(5);
 
-/// Resets up to this are what a per-minute limit looks like.
-const MINUTE: Span = Span::from_secs(60);
 /// Highest ceiling that a configuration can set.
 const LONGEST_PAUSE: Span = Span::from_secs(3_600);
 /// A told moment that moved by less than this is the same moment.
@@ -269,7 +267,7 @@ impl UpstreamState {
             return false;
         }
         let exhausted = |resource: &Resource| {
-            let reset = (*hints.reset.get(*resource)).filter(|reset| *reset > MINUTE)?;
+            let reset = (*hints.reset.get(*resource)).filter(|reset| *reset > LONGEST_RESET)?;
             (*hints.remaining.get(*resource) == Some(0)).then_some(reset)
         };
         let wait = Resource::ALL.iter().filter_map(exhausted).max();

@@ -8,7 +8,7 @@ use crate::units::{PerResource, Resource, Span, Timestamp};
 /// An own ledger that was out of use for this long is left from an earlier outage of the fleet's store.
 const REUNITED: Span = Span::from_secs(5);
 /// One minute.
-const SOON: Span = Span::from_secs(60);
+const SOON: Span = crate::upstream::LONGEST_RESET;
 
 impl Gatekeeper {
     /// What this Envoy allows by itself while the fleet's ledger is out of reach: its part of the limits.
