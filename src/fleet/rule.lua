@@ -60,6 +60,8 @@ else
 end
 
 local U, R, stepped, learned, price
+-- Nothing has changed since all was brought up to this moment but calls that were told to wait; and what is known while that holds.
+local still, curved
 -- Calls as they are stored, by their blocks: whole, and what those behind them look at.
 local blocks, briefs = {}, {}
 
@@ -529,16 +531,23 @@ end
 -- Of each block of a flow what is asked of it in passing: id, calls, sum and least and most of the prices, sums of the second to
 -- fourth amounts, least `back`.
 local function passing(flow)
-  if not flow.b then return unpk(flow.flat) end
-  local flat, n = {}, 0
+  local flat, n = flow.passing, 0
+  if flat then return flat end
+  if not flow.b then
+    flat = unpk(flow.flat)
+    flow.passing = flat
+    return flat
+  end
+  flat = {}
   for _, b in ipairs(flow.b) do
     flat[n + 1], flat[n + 2], flat[n + 3], flat[n + 4], flat[n + 5] = b[1], b[2], b[3], b[4], b[5]
     flat[n + 6], flat[n + 7], flat[n + 8], flat[n + 9] = b[7], b[8], b[9], b[10]
     n = n + 9
   end
+  flow.passing = flat
   return flat
 end
-local function touch(flow) dirty[flow.key] = flow end
+local function touch(flow) dirty[flow.key], flow.passing = flow, nil end
 local function store(flow, at)
   local b = list(flow)[at]
   local calls = block(b)
@@ -552,6 +561,7 @@ local function store(flow, at)
   touch(flow)
 end
 local function cut(flow, at, i)
+  still = false
   local calls = block(list(flow)[at])
   local twin = calls[i + 4] % 2
   for _ = 1, WIDTH do remove(calls, i + 1) end
@@ -692,6 +702,7 @@ local function account(class, tenant)
   return find(class, tenant) or crowded and find(class, crowd_of(tenant)) or nil
 end
 local function drop_flow(at)
+  still = false
   local flow = F[at]
   call('HDEL', KF, flow.key)
   I[flow.c * 4294967296 + flow.t], dirty[flow.key], queued = nil, nil, queued - flow.n
@@ -843,6 +854,7 @@ local function step()
   end
   age_queue(div(to, 1000))
   tidy()
+  still, curved = true, nil
 end
 
 -- What can be served by when.
@@ -936,12 +948,14 @@ local function wait_for(c, ahead, scale, own)
   return until_served(c.o, max(turn, begins(c, low) + time_for(c, all - c.freed[low])) + whole * scale)
 end
 local function curves()
+  if still and curved then return curved end
   local C = {}
   for i = 1, 4 do if R[i] then C[i] = curve(M[i], R[i], S[2]) end end
   if SLOTCAP > 0 then
     local scaled = max(1, ceil(mean(), 1000)) * 1000
     C[5] = {rate = SLOTCAP, o = R.opening, start = (SLOTCAP - total - R.lent) * scaled, full = INF}
   end
+  curved = C
   return C
 end
 local function expected(amount)
@@ -968,8 +982,8 @@ local function due_at(b, i)
   return calls[BRIEF + 1 + i / WIDTH * calls[5]]
 end
 local function stand(flow, place, need, W, horizon)
-  local rate = flow.rate
-  local L = {ahead = {0, 0, 0, 0, 0}, others = {}, H = {}, first = INF, whole = {}}
+  local rate, whole, others, got = flow.rate, {}, {}, 0
+  local L = {others = others, H = {}, first = INF, whole = whole}
   local H = L.H
   local function note(calls, i, rate)
     local slot, ahead = slot_of(calls[i], true)
@@ -994,9 +1008,7 @@ local function stand(flow, place, need, W, horizon)
     h[5] = h[5] + rate
   end
   L.note = note
-  local function merge(sums, rate)
-    for j = 1, 5 do L.ahead[j] = L.ahead[j] + muldiv(sums[j], rate, ALL) end
-  end
+  local A1, A2, A3, A4, A5 = 0, 0, 0, 0, 0
   local now, own_due = div(S[2], 1000), INF
   if place then own_due = due_at(list(flow)[place[1]], place[2]) end
   -- Where slots are limited, those whose time has come go first, in the order of their times.
@@ -1014,16 +1026,17 @@ local function stand(flow, place, need, W, horizon)
         sums[5] = sums[5] + 1000
         insert(some, i)
       end end
-      if some[1] then insert(L.whole, {b[10], b[1], rate, some}) end
+      if some[1] then insert(whole, {b[10], b[1], rate, some}) end
       if here then break end
     else
-      insert(L.whole, {b[10], b[1], rate})
+      insert(whole, {b[10], b[1], rate})
       before = before + b[3]
       for j = 1, 4 do sums[j] = sums[j] + b[j + 5] end
       sums[5] = sums[5] + 1000 * b[2]
     end
   end
-  merge(sums, rate)
+  for j = 1, 5 do sums[j] = muldiv(sums[j], rate, ALL) end
+  A1, A2, A3, A4, A5 = unpack(sums)
   local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
   local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
   local unit = price[5]
@@ -1032,13 +1045,24 @@ local function stand(flow, place, need, W, horizon)
     if other == flow then
       -- Its own calls are counted.
     elseif other.n == 0 then
-      insert(L.others, {need, own, service_of(W, other, less(tag, max(other.fin, S[5]))), other.asked * 16})
+      others[got + 1], others[got + 2], others[got + 3], others[got + 4], others[got + 5] = need[1], need[2], need[3], need[4], need[5]
+      others[got + 6], others[got + 7], others[got + 8] = own, service_of(W, other, less(tag, max(other.fin, S[5]))), other.asked * 16
+      got = got + 8
     else
       -- Written out, since it runs for each flow and for the calls about the limit: x * rate / ALL is muldiv where the product is exact.
-      local rate, weight, among = other.rate, other.cw * other.tw, over(W, other)
-      local owed = muldiv(div(less(tag, other.fin), 256), weight, among)
-      local rounding = div(weight, among) + 2
-      local surely, maybe = less(owed, rounding), owed + rounding
+      local rate, weight, among = other.rate, other.cw * other.tw, W[other.c]
+      if among < other.tw then among = other.tw end
+      local owed = tag - other.fin
+      if owed > 0 then
+        owed = (owed - owed % 256) / 256
+        local rest = owed % among
+        local product = rest * weight
+        owed = (owed - rest) / among * weight + (product - product % among) / among
+      else
+        owed = 0
+      end
+      local rounding = (weight - weight % among) / among + 2
+      local surely, maybe = owed > rounding and owed - rounding or 0, owed + rounding
       local waits = 0
       local a1, a2, a3, a4, a5, e1, e2, e3, e4, e5 = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
       local unread, blocks_of = not other.b and SLOTCAP == 0, nil
@@ -1064,7 +1088,7 @@ local function stand(flow, place, need, W, horizon)
           -- All of them are later.
           waits = waits + prices
         elseif not by_time and muldiv(waits + prices, rate, ALL) + blocks_of[at + 4] < surely then
-          if horizon then insert(L.whole, {back, id, rate}) end
+          if horizon then insert(whole, {back, id, rate}) end
           e1, e2, e3, e4, e5 = e1 + n, e2 + s2, e3 + s3, e4 + s4, e5 + 1000 * n
           waits = waits + prices
         else
@@ -1099,14 +1123,23 @@ local function stand(flow, place, need, W, horizon)
             waits = waits + cost
           end
           waits = after
-          if some then insert(L.whole, {back, id, rate, some}) end
+          if some then insert(whole, {back, id, rate, some}) end
         end
       end
-      if e5 > 0 then merge({e1, e2, e3, e4, e5}, rate) end
-      owed = less(owed, muldiv(waits, rate, ALL))
-      if owed > 0 then insert(L.others, {{a1, a2, a3, a4, a5}, waits, owed, other.asked * 16}) end
+      if e5 > 0 then
+        A1, A2, A3 = A1 + muldiv(e1, rate, ALL), A2 + muldiv(e2, rate, ALL), A3 + muldiv(e3, rate, ALL)
+        A4, A5 = A4 + muldiv(e4, rate, ALL), A5 + muldiv(e5, rate, ALL)
+      end
+      local x = waits * rate
+      owed = owed - (x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL))
+      if owed > 0 then
+        others[got + 1], others[got + 2], others[got + 3], others[got + 4], others[got + 5] = a1, a2, a3, a4, a5
+        others[got + 6], others[got + 7], others[got + 8] = waits, owed, other.asked * 16
+        got = got + 8
+      end
     end
   end
+  L.ahead = {A1, A2, A3, A4, A5}
   return L
 end
 local function scales()
@@ -1154,18 +1187,30 @@ local function all_kept(L, C, need)
 end
 -- Parts of 65536 that `a` is of `b`, in two steps: one would leave 2^53.
 local function parts(a, b)
-  local high = div(a * 256, b)
-  return high * 256 + div((a * 256 - high * b) * 256, b)
+  a = a * 256
+  local rest = a % b
+  local high = (a - rest) / b
+  a = (a - high * b) * 256
+  return high * 256 + (a - a % b) / b
 end
 local function wait_given(L, C, need, wait, broken)
-  local ahead, scale, turn = {unpack(L.ahead)}, scales(), 0
-  for _, other in ipairs(L.others) do
-    local service = other[3]
-    if wait then service = min(service, muldiv(other[4], div(wait, 1000) * 2, 32000)) end
-    if service > 0 then
-      local ratio = other[2] > 0 and parts(service, other[2]) or 0
-      for j = 1, 5 do
-        if C[j] then ahead[j] = ahead[j] + muldiv(other[1][j], ratio, 65536) end
+  local ahead, scale, turn, others, asked = {unpack(L.ahead)}, scales(), 0, L.others, {}
+  for j = 1, 5 do if C[j] then insert(asked, j) end end
+  local kinds, steps = #asked, wait and div(wait, 1000) * 2
+  for at = 0, #others - 8, 8 do
+    local service, whole = others[at + 7], others[at + 6]
+    if steps then
+      local product = others[at + 8] * steps
+      local most = product < EXACT and (product - product % 32000) / 32000 or muldiv(others[at + 8], steps, 32000)
+      if most < service then service = most end
+    end
+    if service > 0 and whole > 0 then
+      local ratio = parts(service, whole)
+      for place = 1, kinds do
+        local j = asked[place]
+        local sum = others[at + j]
+        local product = sum * ratio
+        ahead[j] = ahead[j] + (product < EXACT and (product - product % 65536) / 65536 or muldiv(sum, ratio, 65536))
       end
     end
   end
@@ -1291,8 +1336,8 @@ local function admit(o)
   local wait = wait_given(L, C, need, nil, broken)
   if broken and SLOTCAP > 0 and short ~= 'e' and div(wait * 3, 10) <= o[12] then wait = div(wait * 3, 10) end
   if not broken then
-    wait = wait_given(L, C, need, wait)
-    wait = wait_given(L, C, need, wait)
+    local nearer = wait_given(L, C, need, wait)
+    wait = nearer ~= wait and wait_given(L, C, need, nearer) or wait
   end
   if SLOTCAP > 0 and short ~= 'e' and div(wait * 7, 8) <= o[12] then wait = min(wait, o[12]) end
   wait = ceil(min(max(wait, 20000), 86400e6), 1000) * 1000
@@ -1578,7 +1623,7 @@ for index = 3, #ARGV do
   local done = marker and kind ~= 'h' and call('GET', marker)
   -- A charge follows a decision that was lost on its way: what that one took is not taken again.
   if not done or kind == 'z' or kind == 'c' and done:sub(1, 1) ~= 'A' then
-    step()
+    if not still then step() end
     if kind == 'u' then
       done = learn(o)
     elseif kind == 'h' then
@@ -1609,6 +1654,7 @@ for index = 3, #ARGV do
         done = kind == 'c' and charge(o) or {'S'}
       end
     end
+    still = still and done[1] == 'W'
     done = line(done)
     if marker and kind ~= 'h' then call('SET', marker, done, 'PX', 120000) end
   end

@@ -37,6 +37,10 @@ struct World {
     /// One operation in so many finds another configuration, if any.
     reloads: Option<u64>,
     flows: u64,
+    /// Operations that go to the store together, at most.
+    together: u64,
+    /// The next operation goes with the one before it, so no time passes between them.
+    joins: bool,
     /// Milliseconds that pass between two operations, at most.
     pace: u64,
     largest: u64,
@@ -87,6 +91,8 @@ impl World {
             lending: dice.of(&[2, 3, 20, 50]),
             reloads: [Some(100), None, Some(500), None][(seed % 4) as usize],
             flows: dice.of(&[1, 3, 3, 5, 12, 60, 300]),
+            together: dice.of(&[1, 1, 3, 24]),
+            joins: false,
             pace: dice.of(&[2, 20, 200, 3_000]),
             largest: (tokens / dice.of(&[1, 10, 100, 1_000])).max(2),
             dice,
@@ -268,9 +274,11 @@ impl World {
 
     /// Chooses an operation, does it here, and says what is to be sent and answered.
     fn operate(&mut self) -> (String, String) {
-        self.pass();
-        if self.reloads.is_some_and(|reloads| self.dice.one_in(reloads)) {
-            self.reload();
+        if !self.joins {
+            self.pass();
+            if self.reloads.is_some_and(|reloads| self.dice.one_in(reloads)) {
+                self.reload();
+            }
         }
         if self.dice.one_in(self.lending) {
             return self.borrow();
@@ -376,6 +384,19 @@ impl World {
         }
     }
 
+    /// Some operations of one moment: what is to be sent, and answered to each.
+    fn operate_together(&mut self) -> (Vec<String>, Vec<String>) {
+        let count = 1 + self.dice.below(self.together);
+        let done = (0..count)
+            .map(|index| {
+                self.joins = index > 0;
+                self.operate()
+            })
+            .unzip();
+        self.joins = false;
+        done
+    }
+
     /// What is told of the pool, in the script's order.
     fn told(&mut self) -> String {
         let line = self.twin.glance(&self.name, &self.policy, Timestamp::from_micros(self.now));
@@ -391,20 +412,25 @@ fn the_script_decides_as_the_gate_does() {
     let mut redis = Redis::start("rule").expect("redis-server");
     assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
     let (mut done, mut waits, mut deepest, mut lent, mut adopted) = (0_u64, 0_u64, 0, 0, 0);
+    let mut joined = 0;
     for seed in first.. {
         let mut world = World::new(seed);
         let keys = ["s", "f", "b"].map(|part| format!("{}:{part}", world.name));
         for _ in 0..4 {
             let mut commands = Vec::new();
             let mut expected = Vec::new();
-            for _ in 0..BATCH {
-                let (sent, answer) = world.operate();
+            let mut operations = 0;
+            while operations < BATCH {
+                let (sent, answers) = world.operate_together();
+                operations += sent.len();
+                joined += sent.len() as u64 - 1;
                 let mut command = vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), "3".to_owned()];
                 command.extend(keys.iter().cloned());
-                command.extend([world.now.to_string(), wire::policy(&world.policy), sent]);
+                command.extend([world.now.to_string(), wire::policy(&world.policy)]);
+                command.extend(sent);
                 commands.push(command);
-                waits += u64::from(answer.starts_with("Wait"));
-                expected.push((format!("{answer} {}", world.told()), world.policy.limits));
+                waits += answers.iter().filter(|answer| answer.starts_with("Wait")).count() as u64;
+                expected.push((format!("{} {}", answers.join(" "), world.told()), world.policy.limits));
             }
             let now = Timestamp::from_micros(world.now);
             deepest = deepest.max(world.twin.booked(&world.name, &world.policy, now));
@@ -413,9 +439,13 @@ fn the_script_decides_as_the_gate_does() {
             {
                 let got = got
                     .unwrap_or_else(|error| panic!("seed {seed}, {index}: {error}\n{:?}", commands[index]));
-                let read = got.split_once(';').and_then(|(answer, told)| {
+                let read = got.rsplit_once(';').and_then(|(answers, told)| {
                     let glance = Glance::read(&limits, told)?;
-                    Some(format!("{:?} {glance:?}", Answer::read(answer)?))
+                    let answers: Option<Vec<String>> = answers
+                        .split(';')
+                        .map(|answer| Answer::read(answer).map(|answer| format!("{answer:?}")))
+                        .collect();
+                    Some(format!("{} {glance:?}", answers?.join(" ")))
                 });
                 let read = read.unwrap_or_default();
                 assert!(
@@ -425,7 +455,7 @@ fn the_script_decides_as_the_gate_does() {
                     world.policy
                 );
             }
-            done += BATCH as u64;
+            done += operations as u64;
         }
         lent += world.lent;
         adopted += world.adopted;
@@ -435,8 +465,9 @@ fn the_script_decides_as_the_gate_does() {
         }
     }
     println!(
-        "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time, {lent} leases, {adopted} remainders: all the same"
+        "{done} operations, {waits} of them told to wait, up to {deepest} waiting at a time, {lent} leases, {adopted} remainders, {joined} together with the one before: all the same"
     );
+    assert!(joined * 5 > done, "too few operations together to say anything: {joined} of {done}");
     assert!(adopted * 1_000 > done, "too few remainders to say anything: {adopted} of {done}");
     assert!(lent * 100 > done, "too few leases to say anything: {lent} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
