@@ -63,15 +63,11 @@ impl World {
     /// A call, decided here or by the store.
     fn call(&mut self, worker: usize, max_output: u32) -> (Session, Verdict) {
         let (mut session, verdict) = self.workers[worker].send(&chat(max_output));
-        let Verdict::Consult(command) = verdict else { return (session, verdict) };
+        let Verdict::Consult(question) = verdict else { return (session, verdict) };
         self.asked += 1;
-        let mut reply = self.run(&command);
+        let mut reply = self.run(&self.workers[worker].written(false, &question));
         if reply == Reply::NoScript {
-            let Some(Verdict::Consult(command)) = self.workers[worker].step(|env| session.consult(true, env))
-            else {
-                panic!("not asked again")
-            };
-            reply = self.run(&command);
+            reply = self.run(&self.workers[worker].written(true, &question));
         }
         let verdict = self.workers[worker].step(|env| session.heard(Some(reply), env));
         (session, verdict)
@@ -220,7 +216,8 @@ fn a_caller_that_returns_to_a_worker_with_a_lease_leaves_no_booking() {
     let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
     let told = answer.headers.iter().find(|(name, _)| *name == "retry-after-ms").unwrap();
     let command = world.workers[1].send(&chat(77)).1;
-    let Verdict::Consult(command) = command else { panic!("{command:?}") };
+    let Verdict::Consult(question) = command else { panic!("{command:?}") };
+    let command = world.workers[1].written(false, &question);
     // Its charge, when it comes back to a worker that does not know of anybody waiting.
     let drawn = format!("d{}0,", &command.rsplit('/').next().unwrap()[1..]);
     let policy = world.workers[0].gate.policy(0).unwrap().clone();

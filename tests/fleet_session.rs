@@ -70,6 +70,7 @@ fn a_call_is_asked_of_the_store_and_settled_there() {
     let mut worker = worker();
     let (mut session, verdict) = worker.send(&chat(50));
     let Verdict::Consult(command) = verdict else { panic!("{verdict:?}") };
+    let command = worker.written(false, &command);
     assert!(command.starts_with("EVALSHA/") && command.contains("/bp:{chat}:s/"), "{command}");
     let verdict = heard(&mut worker, &mut session, lines("A,1792000000123456"));
     assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
@@ -102,6 +103,7 @@ fn a_store_that_does_not_answer_leaves_the_call_to_this_envoy_and_is_told_later_
     recover(&mut worker, 2);
     let (mut session, verdict) = worker.send(&chat(50));
     let Verdict::Consult(asked) = verdict else { panic!("{verdict:?}") };
+    let asked = worker.written(false, &asked);
     let verdict = heard(&mut worker, &mut session, None);
     assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
     assert_eq!(worker.counts.anomalies, [Anomaly::FleetUnreachable, Anomaly::FleetAlone]);
@@ -181,8 +183,10 @@ fn an_answer_to_another_question_is_none() {
     let mut worker = worker();
     let (mut session, verdict) = worker.send(&chat(50));
     let Verdict::Consult(first) = verdict else { panic!("{verdict:?}") };
+    let first = worker.written(false, &first);
     let (mut other, verdict) = worker.send(&chat(60));
     let Verdict::Consult(second) = verdict else { panic!("{verdict:?}") };
+    let second = worker.written(false, &second);
     let verdict = heard(&mut worker, &mut session, answer("W,4200000,4200000,o", nonce_of(&first)));
     assert!(matches!(verdict, Verdict::Answer(_)), "{verdict:?}");
     assert!(worker.counts.anomalies.is_empty());
@@ -208,6 +212,7 @@ fn a_caller_that_leaves_while_its_decision_is_on_its_way_holds_nothing() {
     let mut worker = worker();
     let (mut session, verdict) = worker.send(&chat(50));
     let Verdict::Consult(asked) = verdict else { panic!("{verdict:?}") };
+    let asked = worker.written(false, &asked);
     worker.step(|env| session.end(env));
     let undone = posts(&mut worker).remove(0).1;
     assert!(undone.contains("/z0,"), "{undone}");
@@ -219,8 +224,9 @@ fn a_script_that_is_not_known_is_sent_under_the_same_marker() {
     let mut worker = worker();
     let (mut session, verdict) = worker.send(&chat(50));
     let Verdict::Consult(asked) = verdict else { panic!("{verdict:?}") };
-    let again = worker.step(|env| session.consult(true, env));
-    let Some(Verdict::Consult(again)) = again else { panic!("{again:?}") };
+    let asked = worker.written(false, &asked);
+    let Some(question) = worker.step(|env| session.restated(env)) else { panic!("not asked again") };
+    let again = worker.written(true, &question);
     assert!(again.starts_with("EVAL/local"), "{again:.40}");
     assert_eq!(marker_of(&again), marker_of(&asked));
 }
@@ -380,7 +386,7 @@ fn no_decision_is_waited_for_longer_than_two_timeouts() {
         // The store has forgotten the script, and says so late.
         worker.millis += 45;
         other_is_answered(&mut worker);
-        assert!(matches!(worker.step(|env| session.consult(true, env)), Some(Verdict::Consult(_))));
+        assert!(worker.step(|env| session.restated(env)).is_some());
         let left = worker.step(|env| session.patience(env.now)).unwrap();
         assert_eq!(left, Span::from_millis(if first_misses { 5 } else { 50 }));
         worker.millis += left.as_millis_ceil();
@@ -471,10 +477,12 @@ fn an_answer_lost_among_many_that_came_in_time_says_nothing_of_the_store() {
     (0..8).for_each(|_| answer_in_time(&mut worker));
     let (mut lost, verdict) = worker.send(&chat(50));
     let Verdict::Consult(first) = verdict else { panic!("{verdict:?}") };
+    let first = worker.written(false, &first);
     worker.millis += 40;
     answer_in_time(&mut worker);
     worker.millis += 10;
     let Verdict::Consult(again) = heard(&mut worker, &mut lost, None) else { panic!("decided alone") };
+    let again = worker.written(false, &again);
     assert_eq!(marker_of(&again), marker_of(&first), "the store may have decided already");
     assert_eq!(worker.counts.anomalies, [Anomaly::FleetUnreachable]);
     let verdict = heard(&mut worker, &mut lost, lines("W,4200000,4200000,o"));
@@ -532,7 +540,9 @@ fn a_call_that_a_lost_answer_would_have_refused_is_asked_once_more_under_the_sam
     );
     let (mut session, verdict) = worker.send(&chat(50));
     let Verdict::Consult(first) = verdict else { panic!("{verdict:?}") };
+    let first = worker.written(false, &first);
     let Verdict::Consult(second) = heard(&mut worker, &mut session, None) else { panic!("refused at once") };
+    let second = worker.written(false, &second);
     assert_eq!(first, second, "the store knows whether it has answered");
     assert_eq!(worker.counts.anomalies, [Anomaly::FleetUnreachable], "not decided alone");
     // Once, and not for ever.

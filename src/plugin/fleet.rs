@@ -1,21 +1,20 @@
-//! Callouts to the fleet's store: one for each decision, from the call that needs it, and batches from the tick.
+//! Callouts to the fleet's store: decisions, for calls that wait for them, and batches from the tick.
 
 use std::cell::RefCell;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Duration;
 
 use proxy_wasm::hostcalls;
 
 use super::host::{self, Buffer, Map};
+use super::questions::{self, Asked};
 use super::shared::HostStore;
-use super::verdict::{Resume, carry_out};
 use super::worker::Worker;
 use crate::config::Config;
 use crate::fleet::webdis::{self, Reply};
 use crate::gate::{Expected, SharedStore as _};
 use crate::session::fleet::Batch;
 use crate::session::head::first;
-use crate::session::{Session, Verdict};
 use crate::units::{Span, Timestamp};
 
 /// Shared-data key of this Envoy's number.
@@ -28,15 +27,8 @@ const MOST_BATCHES: usize = 4;
 /// A request that was sent to the store.
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// A call waits for it.
-    Decision {
-        /// Its stream.
-        context: u32,
-        /// Its state; gone when the call is.
-        session: Weak<RefCell<Session>>,
-        /// The script went along.
-        loaded: bool,
-    },
+    /// Calls wait for it.
+    Asked(Asked),
     /// Nobody waits.
     Batch(Batch, bool),
 }
@@ -51,7 +43,7 @@ pub(super) fn basic(config: &Config) -> Option<String> {
 }
 
 /// Sends a command whose answer is waited for so long; `None` when the host cannot.
-fn send(worker: &Worker, command: &str, timeout: Span) -> Option<u32> {
+pub(super) fn send(worker: &Worker, command: &str, timeout: Span) -> Option<u32> {
     let fleet = worker.plan.config.fleet.as_ref()?;
     let mut headers =
         vec![(":method", "POST"), (":path", "/"), (":authority", "webdis"), ("content-type", "text/plain")];
@@ -66,22 +58,6 @@ fn send(worker: &Worker, command: &str, timeout: Span) -> Option<u32> {
 const ERROR: u32 = 4;
 const NEVER_REACHED: &str = "backpressure: the fleet's store never answered this Envoy, which therefore uses the whole \
     limits and not a part of them; see anomalies fleet_unreachable, fleet_refused, fleet_garbled";
-
-/// Asks the store for a decision. False: that did not work.
-pub(super) fn consult(
-    worker: &Worker,
-    session: &Rc<RefCell<Session>>,
-    context: u32,
-    command: &str,
-    loaded: bool,
-    now: Timestamp,
-) -> bool {
-    let patience = session.try_borrow().ok().and_then(|session| session.patience(now));
-    let Some(timeout) = patience else { return false };
-    let Some(number) = send(worker, command, timeout) else { return false };
-    let pending = Pending::Decision { context, session: Rc::downgrade(session), loaded };
-    worker.callouts.try_borrow_mut().map(|mut callouts| callouts.push((number, pending))).is_ok()
-}
 
 /// Sends what waits. Only from the tick: an answer finds its way to the root, which outlives the calls.
 pub(super) fn post(worker: &Worker, now: Timestamp) {
@@ -143,31 +119,11 @@ pub(super) fn answered(worker: &Rc<Worker>, number: u32, headers: usize) {
     let reply = (headers > 0).then(read).flatten();
     let now = worker.now_or_last();
     match pending {
-        Some(Pending::Decision { context, session, loaded }) => {
-            let Some(session) = session.upgrade() else { return };
-            let again = (reply == Some(Reply::NoScript) && !loaded)
-                .then(|| {
-                    let mut call = session.try_borrow_mut().ok()?;
-                    worker.step(now, |env| call.consult(true, env)).flatten()
-                })
-                .flatten();
-            if let Some(Verdict::Consult(command)) = again
-                && consult(worker, &session, context, &command, true, now)
-            {
-                return;
-            }
-            let verdict = session
-                .try_borrow_mut()
-                .ok()
-                .and_then(|mut call| worker.step(now, |env| call.heard(reply, env)));
-            if let (Some(verdict), true) = (verdict, host::set_effective_context(context)) {
-                carry_out(worker, &session, context, verdict, now, Resume::Answered);
-            }
-        }
         Some(Pending::Batch(batch, false)) if reply == Some(Reply::NoScript) => {
             send_batch(worker, batch, true, now);
         }
         Some(Pending::Batch(batch, _)) => posted(worker, batch, reply, now),
+        Some(Pending::Asked(asked)) => questions::answered(worker, asked, reply, now),
         None => {}
     }
     worker.hurry_if_owing();

@@ -1,7 +1,7 @@
 //! The only place that knows the proxy-wasm ABI: callbacks in, host calls out.
 //!
 //! `root` is one configuration in one worker, `generations` which of several counts, `http` one call, `verdict` what is done with it, `parking` the calls held back, `pause` how bodies are, `watch` whether the
-//! host shows bodies at all then, `host` the raw host calls, `fleet` callouts to the store of a fleet, `shared` the store and
+//! host shows bodies at all then, `host` the raw host calls, `fleet` callouts to the store of a fleet, `questions` the decisions among them, `shared` the store and
 //! the counters.
 #![allow(clippy::disallowed_methods)]
 
@@ -12,6 +12,7 @@ mod http;
 mod meters;
 mod parking;
 mod pause;
+mod questions;
 mod root;
 mod shared;
 mod status;

@@ -9,6 +9,7 @@ use super::generations;
 use super::host::{self, Buffer};
 use super::http::Call;
 use super::meters::Gauge;
+use super::questions;
 use super::verdict::Resume;
 use super::worker::{self, Worker};
 use crate::config;
@@ -25,10 +26,10 @@ const SLOW_TICK_MILLIS: u32 = 500;
 /// Tick while calls are held back: the grain of their turns.
 pub(super) const FAST_TICK_MILLIS: u32 = 5;
 /// Tick while more calls are ready than one tick may release.
-const BACKLOG_TICK_MILLIS: u32 = 1;
+pub(super) const BACKLOG_TICK_MILLIS: u32 = 1;
 /// Calls released or refused per tick. The host runs what they set off nested in each other, so a mass release
 /// would exhaust the VM's stack.
-const SLICE: usize = 12;
+pub(super) const SLICE: usize = 12;
 
 /// See the module.
 #[derive(Debug)]
@@ -44,8 +45,8 @@ impl Root {
     }
 
     /// Tries held calls in the order of their turns; true when the slice was used up.
-    fn release_held(worker: &Rc<Worker>, now: Timestamp) -> bool {
-        for _ in 0..SLICE {
+    fn release_held(worker: &Rc<Worker>, now: Timestamp, most: usize) -> bool {
+        for _ in 0..most {
             let next = worker.parking.try_borrow_mut().ok().and_then(|mut parking| parking.next(now));
             let Some((pool, held)) = next else { return false };
             let Some(session) = held.session.upgrade() else { continue };
@@ -67,6 +68,17 @@ impl Root {
             host::set_effective_context(worker.root);
         }
         true
+    }
+
+    /// Asks the fleet's store what has gathered, and passes on what it said; says to how many calls.
+    fn tend_questions(worker: &Rc<Worker>, now: Timestamp) -> usize {
+        if worker.questions.try_borrow().is_ok_and(|questions| questions.is_empty()) {
+            return 0;
+        }
+        questions::ask_gathered(worker, now);
+        let passed_on = questions::pass_on(worker, now, SLICE >> 1_u32);
+        host::set_effective_context(worker.root);
+        passed_on
     }
 
     /// Resumes calls whose body this host does not show while their headers are held; true when the slice was used up.
@@ -163,7 +175,9 @@ impl RootContext for Root {
 
     fn on_tick(&mut self) {
         let (Some(worker), Some(now)) = (&self.worker, worker::now()) else { return };
-        let more = Self::release_held(worker, now) | Self::release_headers(worker, now);
+        let passed_on = Self::tend_questions(worker, now);
+        let more = Self::release_held(worker, now, SLICE.saturating_sub(passed_on))
+            | Self::release_headers(worker, now);
         let owed = worker.step(now, |env| {
             env.gate.pay_owed(env.store, now);
             env.gate.owed().saturating_add(env.gate.posts())
@@ -180,7 +194,8 @@ impl RootContext for Root {
             super::fleet::post(worker, now);
         }
         let held = worker.parking.try_borrow().is_ok_and(|parking| !parking.is_empty());
-        worker.set_tick(if more {
+        let asks = worker.questions.try_borrow().is_ok_and(|questions| !questions.is_empty());
+        worker.set_tick(if more || asks {
             BACKLOG_TICK_MILLIS
         } else if held || untold || owed.unwrap_or(0) > 0 {
             FAST_TICK_MILLIS

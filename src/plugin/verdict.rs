@@ -73,8 +73,8 @@ pub(super) fn carry_out(
             worker.hurry(FAST_TICK_MILLIS);
             Action::Pause
         }
-        Verdict::Consult(command) => {
-            if super::fleet::consult(worker, session, context, &command, false, now) {
+        Verdict::Consult(question) => {
+            if super::questions::consult(worker, session, context, question, now) {
                 return Action::Pause;
             }
             let alone = session

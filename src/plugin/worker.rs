@@ -7,6 +7,7 @@ use super::fleet::Callouts;
 use super::host;
 use super::meters::{Gauge, Meters};
 use super::parking::Parking;
+use super::questions::Questions;
 use super::shared::HostStore;
 use super::watch::Watch;
 use crate::gate::{Expected, SharedStore as _, Summary};
@@ -34,6 +35,7 @@ pub(super) struct Worker {
     pub(super) parking: RefCell<Parking>,
     pub(super) watch: Watch,
     pub(super) callouts: Callouts,
+    pub(super) questions: RefCell<Questions>,
     /// `authorization` for the fleet's store.
     pub(super) basic: Option<String>,
     pub(super) tick_millis: Cell<u32>,
@@ -88,6 +90,7 @@ impl Worker {
             parking: RefCell::new(Parking::new(plan.pools.len())),
             watch: Watch::default(),
             callouts: Callouts::default(),
+            questions: RefCell::default(),
             basic: super::fleet::basic(&plan.config),
             tick_millis: Cell::new(0),
             last_now: Cell::new(Timestamp::EPOCH),

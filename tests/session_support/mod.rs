@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use envoy_backpressure::config;
 use envoy_backpressure::session::admission::Seen;
+use envoy_backpressure::session::fleet::Question;
 use envoy_backpressure::session::suggestions::Suggestions;
 use envoy_backpressure::session::{Env, Gatekeeper, Plan, Session, Verdict};
 use envoy_backpressure::testing::counts::Counts;
@@ -71,6 +72,12 @@ impl Worker {
         }
         session.response_complete(None);
         self.step(|env| session.end(env));
+    }
+
+    /// A question as it goes to the fleet's store.
+    pub fn written(&self, load: bool, question: &Question) -> String {
+        let policy = self.gate.policy(question.pool).unwrap();
+        self.gate.fleet.as_ref().unwrap().asked(load, policy, std::slice::from_ref(question))
     }
 
     /// LLM tokens that could be taken now.

@@ -2,11 +2,12 @@
 
 use super::Verdict;
 use crate::config::Mode;
-use crate::fleet;
 use crate::fleet::webdis::Reply;
+use crate::fleet::wire::Answer;
 use crate::gate::{Ask, Booking, Reservation};
 use crate::observe::Anomaly;
 use crate::session::admission::Forward;
+use crate::session::fleet::Question;
 use crate::session::{Claim, Env, Phase, Session};
 use crate::units::{Cost, Span, Timestamp};
 
@@ -14,10 +15,22 @@ use crate::units::{Cost, Span, Timestamp};
 const LEAST_PATIENCE: Span = Span::from_millis(1);
 
 impl Session {
-    /// Asks the fleet's store, where there is one that is well. `again`: it did not know the script.
-    pub fn consult(&mut self, again: bool, env: &mut Env<'_>) -> Option<Verdict> {
+    /// Asks the fleet's store, where there is one that is well.
+    pub(super) fn consult(&mut self, env: &mut Env<'_>) -> Option<Verdict> {
         env.gate.fleet.as_ref().filter(|fleet| fleet.is_well())?;
-        self.question(again, again, env)
+        self.question(false, env).map(Verdict::Consult)
+    }
+
+    /// The question as it is now, when it was not sent so far; `None`: it need not be, then [`Self::unasked`].
+    pub fn restated(&mut self, env: &mut Env<'_>) -> Option<Question> {
+        env.gate.fleet.as_ref().filter(|fleet| fleet.is_well())?;
+        self.question(true, env)
+    }
+
+    /// The store turned out to be unwell before it was asked: this Envoy decides alone.
+    pub fn unasked(&mut self, env: &mut Env<'_>) -> Verdict {
+        self.marker = None;
+        self.ask_here(true, env)
     }
 
     /// How long an answer may be waited for from now on. No decision takes longer than two timeouts in all, however often it
@@ -28,24 +41,22 @@ impl Session {
         (left >= LEAST_PATIENCE).then_some(left)
     }
 
-    /// The question. `again`: under the marker that it had; `load`: with the script along.
-    pub(super) fn question(&mut self, again: bool, load: bool, env: &mut Env<'_>) -> Option<Verdict> {
+    /// The question. `again`: under the marker that it had.
+    pub(super) fn question(&mut self, again: bool, env: &mut Env<'_>) -> Option<Question> {
         if !again {
             self.asked_at = env.now;
         }
         self.patience(env.now)?;
         let (pool, ask) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask))?;
         let ask = self.as_asked(ask, env.now);
-        let policy = env.gate.policy(pool)?.clone();
         let fleet = env.gate.fleet.as_mut()?;
         let marker = match &self.marker {
             Some(marker) if again => marker.clone(),
             _ => fleet.marker(),
         };
-        let command = fleet.decision(load, pool, &policy, &ask, &marker);
-        self.marker = Some(marker);
+        self.marker = Some(marker.clone());
         self.phase = Phase::Asking { since: self.parked_since() };
-        Some(Verdict::Consult(command))
+        Some(Question::new(pool, marker, &ask))
     }
 
     /// Lets the call pass on what was lent to this worker. One that is parked has its turn from the store.
@@ -66,31 +77,38 @@ impl Session {
         }
     }
 
-    /// The fleet's store answered, or did not (`None`): then this Envoy decides alone.
+    /// The fleet's store answered this question, or did not (`None`): then this Envoy decides alone.
     pub fn heard(&mut self, reply: Option<Reply>, env: &mut Env<'_>) -> Verdict {
-        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
-            return Verdict::Forward(Forward::default());
-        };
-        let shadow = self.plan.config.mode == Mode::Shadow;
-        let patient = self.patience(env.now).is_some();
+        let pool = self.priced.as_ref().map_or(0, |priced| priced.pool);
         let policy = env.gate.policy(pool).cloned();
         let (Some(policy), Some(fleet)) = (policy, env.gate.fleet.as_mut()) else {
             return self.ask_here(true, env);
         };
         let marker = self.marker.as_deref().unwrap_or_default();
-        let heard =
-            fleet.hear(pool, &policy, marker, reply, env.now).map(|answers| answers.into_iter().next());
+        let heard = fleet.hear(pool, &policy, &[marker], reply, env.now);
+        let answer = heard.and_then(|answers| answers.into_iter().next().ok_or(Anomaly::FleetGarbled));
+        self.told(answer, env)
+    }
+
+    /// What the store said to this question among others, or why it said nothing.
+    pub fn told(&mut self, answer: Result<Answer, Anomaly>, env: &mut Env<'_>) -> Verdict {
+        let Some((pool, ask)) = self.priced.as_ref().map(|priced| (priced.pool, priced.ask)) else {
+            return Verdict::Forward(Forward::default());
+        };
+        let shadow = self.plan.config.mode == Mode::Shadow;
+        let patient = self.patience(env.now).is_some();
+        let Some(fleet) = env.gate.fleet.as_mut() else { return self.ask_here(true, env) };
         if let Some(glance) = fleet.glance(pool) {
             self.standings = glance.standings;
         }
-        match heard {
-            Ok(Some(fleet::Answer::Taken(taken_at))) => {
+        match answer {
+            Ok(Answer::Taken(taken_at)) => {
                 self.marker = None;
                 let cost = Cost { concurrency: 1, ..ask.cost };
                 self.claim = Claim::Fleet(Reservation { taken_at, flow: ask.flow, cost });
                 self.pass(env)
             }
-            Ok(Some(fleet::Answer::Wait { wait, told, reason })) => {
+            Ok(Answer::Wait { wait, told, reason }) => {
                 self.marker = None;
                 let booking = Booking { fingerprint: ask.fingerprint, flow: ask.flow, wait, told };
                 if shadow {
@@ -105,7 +123,7 @@ impl Session {
             Err(cause) if fleet.is_well() && !core::mem::replace(&mut self.asked_twice, true) => {
                 // The store answers others: asked again under its marker, it says what it decided.
                 env.recorder.anomaly(cause);
-                self.question(true, false, env).unwrap_or_else(|| self.ask_here(true, env))
+                self.question(true, env).map_or_else(|| self.ask_here(true, env), Verdict::Consult)
             }
             Err(cause) => {
                 // A refusal by this Envoy alone would be told a poor time and lose the place in the fleet's queue, so after

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::fleet::Question;
 use super::gatekeeper::anomaly_of;
 use super::{Claim, Env, Head, Phase, Priced, Session};
 use crate::config::{Mode, Pool};
@@ -43,8 +44,8 @@ pub enum Verdict {
     },
     /// Answer it from here.
     Answer(Answer),
-    /// Hold it and ask the fleet's store with this command; then [`Session::heard`].
-    Consult(String),
+    /// Hold it and ask the fleet's store; then [`Session::heard`].
+    Consult(Question),
 }
 
 /// How a call goes on.
@@ -173,7 +174,7 @@ impl Session {
         if let Some(passed) = self.draw(env) {
             return passed;
         }
-        if let (true, Some(asked)) = (may_park, self.consult(false, env)) {
+        if let (true, Some(asked)) = (may_park, self.consult(env)) {
             return asked;
         }
         self.ask_here(may_park, env)
@@ -197,9 +198,9 @@ impl Session {
                 env.gate.admit_alone(env.store, pool, &ask, marker, once_more, shadow, env.now, env.recorder);
             if once_more
                 && matches!(decided, Ok((Decision::Wait(..), ..)))
-                && let Some(asked) = self.question(true, false, env)
+                && let Some(asked) = self.question(true, env)
             {
-                return asked;
+                return Verdict::Consult(asked);
             }
             self.marker = None;
             decided

@@ -6,7 +6,7 @@ use crate::config;
 use crate::fleet::webdis::Reply;
 use crate::observe::{Anomaly, Decided, Labels, LlmTokenKind, Recorder};
 use crate::session::admission::Seen;
-use crate::session::fleet::Batch;
+use crate::session::fleet::{Batch, Question};
 use crate::session::suggestions::Suggestions;
 use crate::session::{Env, Gatekeeper, Plan, Session, Verdict};
 use crate::sim::load::Load;
@@ -147,14 +147,10 @@ impl Worker {
         self.step(store, now, |env| session.decide_parked(env))
     }
 
-    /// The store wants the script along.
-    pub fn again(
-        &mut self,
-        store: &mut SharedData,
-        session: &mut Session,
-        now: Timestamp,
-    ) -> Option<Verdict> {
-        self.step(store, now, |env| session.consult(true, env))
+    /// A question as it goes to the store; with `load`, the script goes along.
+    pub fn written(&self, load: bool, question: &Question) -> Option<String> {
+        let policy = self.gate.policy(question.pool)?;
+        Some(self.gate.fleet.as_ref()?.asked(load, policy, std::slice::from_ref(question)))
     }
 
     /// The store answered a decision, or did not.

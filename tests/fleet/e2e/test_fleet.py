@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness import loadgen
+from harness.client import parallel
 from harness.processes import wait_until
 
 from conftest import RPM, TIMEOUT_MS, TPM
@@ -75,6 +76,30 @@ def test_a_store_that_hangs_delays_a_call_by_the_timeout_and_no_more(fleet):
     assert max(waits) < TIMEOUT_MS / 1000 + 3
     assert fleet.anomalies("fleet_unreachable") >= 1
     recovered(fleet)
+
+
+def test_calls_that_come_while_the_store_is_busy_are_decided_together_and_each_once(fleet):
+    assert fleet.one() == 200
+    fleet.let_leases_end()
+    alone = fleet.count(ALONE)
+    # Of each command its first arguments are kept, among them the keys.
+    fleet.store.command("CONFIG", "SET", "slowlog-max-len", 100_000, "slowlog-log-slower-than", 0)
+    fleet.store.command("SLOWLOG", "RESET")
+    fleet.store.freeze()
+    thaw = threading.Timer(0.2, fleet.store.thaw)
+    thaw.start()
+    port = fleet.envoys[0].port
+    statuses = parallel(60, lambda number: fleet.one(f"together {number}", port))
+    thaw.join()
+    assert statuses == [200] * 60
+    assert fleet.count(ALONE) == alone
+    words = fleet.store.command("SLOWLOG", "GET", -1).splitlines()
+    runs = sum((word, key) == ("EVALSHA", fleet.key("s")) for word, key in zip(words, words[3:]))
+    fleet.store.command("CONFIG", "SET", "slowlog-log-slower-than", -1)
+    # Of each of two workers two go ahead, and of what gathers up to 24 go at once; then settlements, heartbeats and leases.
+    assert 2 < runs < 30, runs
+    decided = [fleet.store.command("GET", key) for key in fleet.store.command("KEYS", fleet.key("c:*")).splitlines()]
+    assert sum(answer.startswith("A,") for answer in decided) == 61
 
 
 def test_a_store_that_comes_and_goes_breaks_no_call(fleet):

@@ -92,9 +92,7 @@ impl World<'_> {
     pub(super) fn carry_out(&mut self, id: usize, verdict: Verdict) {
         let place = self.calls[id].worker;
         match verdict {
-            Verdict::Consult(command) => {
-                self.send(place, command, Kind::Decision { call: id, loaded: false });
-            }
+            Verdict::Consult(question) => self.ask(place, id, question, false),
             Verdict::Park { due } => {
                 // `due` is on the Envoy's clock; what matters is how far it is.
                 let _ = due;

@@ -54,6 +54,13 @@ impl World<'_> {
         }
     }
 
+    pub(super) fn ask(&mut self, place: usize, call: usize, question: Question, loaded: bool) {
+        let command = self.workers[place].as_ref().and_then(|worker| worker.written(loaded, &question));
+        if let Some(command) = command {
+            self.send(place, command, Kind::Decision { call, question, loaded });
+        }
+    }
+
     pub(super) fn arrive(&mut self, id: usize) {
         let request = &mut self.requests[id];
         let command = core::mem::take(&mut request.command);
@@ -75,15 +82,11 @@ impl World<'_> {
         let store = &mut self.stores[worker.replica];
         let reply = answer.map(|text| webdis::reply(b"200", text.as_bytes()));
         match kind {
-            Kind::Decision { call, loaded } => {
-                let Some(mut session) = self.calls[call].session.take() else { return };
-                let again = (reply == Some(Reply::NoScript) && !loaded)
-                    .then(|| worker.again(store, &mut session, now))
-                    .flatten();
-                if let Some(Verdict::Consult(command)) = again {
-                    self.calls[call].session = Some(session);
-                    return self.send(place, command, Kind::Decision { call, loaded: true });
+            Kind::Decision { call, question, loaded } => {
+                if reply == Some(Reply::NoScript) && !loaded {
+                    return self.ask(place, call, question, true);
                 }
+                let Some(mut session) = self.calls[call].session.take() else { return };
                 if self.now >= beginning().after(self.fleet.load.measure_from) {
                     self.seen.decisions.push(now.since(self.calls[call].asked));
                 }

@@ -9,7 +9,7 @@ use super::outcome::{FleetOutcome, Trailing};
 use super::replica::{Worker, plan};
 use super::{FleetLoad, Routing, State, Trouble};
 use crate::fleet::webdis::{self, Reply};
-use crate::session::fleet::Batch;
+use crate::session::fleet::{Batch, Question};
 use crate::session::{Plan, Session, Verdict};
 use crate::sim::client::Client;
 use crate::sim::load::Arrival;
@@ -51,7 +51,7 @@ enum Event {
 }
 
 enum Kind {
-    Decision { call: usize, loaded: bool },
+    Decision { call: usize, question: Question, loaded: bool },
     Batch(Batch, bool),
 }
 
