@@ -136,7 +136,7 @@ pub(super) fn ask_gathered(worker: &Worker, now: Timestamp) {
     for pool in 0..worker.plan.pools.len() {
         while let Some(asked) = next(worker, pool, now) {
             if let Err(asked) = ask(worker, asked, now) {
-                keep(worker, hear(worker, asked, None, now));
+                hear(worker, asked, None, now);
             }
         }
     }
@@ -180,24 +180,21 @@ pub(super) fn answered(worker: &Rc<Worker>, mut asked: Asked, reply: Option<Repl
             Err(unsent) => (asked, reply) = (unsent, None),
         }
     }
-    let told = hear(worker, asked, reply, now);
+    hear(worker, asked, reply, now);
+    // Behind a single call's request this is that call's time, and no other's.
+    pass_on(worker, now, if together { super::root::SLICE } else { 1 });
     if together {
-        keep(worker, told);
-        pass_on(worker, now, super::root::SLICE);
         host::set_effective_context(worker.root);
         ask_gathered(worker, now);
-    } else {
-        // This is its own stream's time, or the root's.
-        told.into_iter().for_each(|(asker, told)| tell(worker, &asker, told, now));
     }
     if worker.questions.try_borrow().is_ok_and(|questions| !questions.is_empty()) {
         worker.hurry(BACKLOG_TICK_MILLIS);
     }
 }
 
-/// What a request brought for each call.
-fn hear(worker: &Worker, asked: Asked, reply: Option<Reply>, now: Timestamp) -> Vec<(Asker, Told)> {
-    let heard = worker
+/// Notes what a request brought for each call, before what is to be passed on already.
+fn hear(worker: &Worker, asked: Asked, reply: Option<Reply>, now: Timestamp) {
+    let mut heard = worker
         .step(now, |env| {
             let markers: Vec<&str> =
                 asked.questions.iter().map(|question| question.marker.as_str()).collect();
@@ -206,20 +203,13 @@ fn hear(worker: &Worker, asked: Asked, reply: Option<Reply>, now: Timestamp) -> 
         })
         .flatten()
         .unwrap_or(Err(Anomaly::FleetUnreachable));
-    let mut answers = heard.map(Vec::into_iter);
-    let told = |asker| {
-        let answer = match &mut answers {
-            Ok(answers) => answers.next().ok_or(Anomaly::FleetGarbled),
+    let Ok(mut questions) = worker.questions.try_borrow_mut() else { return };
+    for asker in asked.askers.into_iter().rev() {
+        let answer = match &mut heard {
+            Ok(answers) => answers.pop().ok_or(Anomaly::FleetGarbled),
             Err(cause) => Err(*cause),
         };
-        (asker, Told::Answer(answer))
-    };
-    asked.askers.into_iter().map(told).collect()
-}
-
-fn keep(worker: &Worker, told: Vec<(Asker, Told)>) {
-    if let Ok(mut questions) = worker.questions.try_borrow_mut() {
-        questions.told.extend(told);
+        questions.told.push_front((asker, Told::Answer(answer)));
     }
 }
 
