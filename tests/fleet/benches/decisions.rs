@@ -2,7 +2,8 @@
 //!
 //! Three mixes: 1 000 calls wait and are asked for again before their time, so nearly all are told to wait; the same, but no
 //! caller is known to be the one that waits, so that look-alikes are booked beside them; and a saturated pool whose callers
-//! come back when they were told, in the time of the calls.
+//! come back when they were told, in the time of the calls. The first two are asked one by one, as while the store is quick,
+//! and 24 together, as workers ask a store that has no time for more requests.
 //!
 //! `make bench-fleet` runs it.
 #![allow(
@@ -28,7 +29,10 @@ use support::{Dice, Redis};
 const WAITING: u64 = 1_000;
 const DECISIONS: u64 = 1_000;
 const ROUNDS: u64 = 5;
-const BATCH: u64 = 50;
+/// Decisions sent in a row without waiting for answers.
+const BATCH: u64 = 48;
+/// Decisions in one request: at an idle store, and at most (`MOST_TOGETHER` of the filter).
+const TOGETHER: [u64; 2] = [1, 24];
 const TENANTS: u64 = 10;
 const KEYS: [&str; 3] = ["bp:{bench}:s", "bp:{bench}:f", "bp:{bench}:b"];
 /// When the callers of a saturated pool begin, in microseconds.
@@ -73,6 +77,8 @@ struct Pool {
     redis: Redis,
     limits: Limits,
     policy: String,
+    /// Markers handed out.
+    marked: u64,
 }
 
 impl Pool {
@@ -89,37 +95,49 @@ impl Pool {
         self.redis.command(&["DEL", KEYS[0], KEYS[1], KEYS[2]]).expect("a clean pool");
     }
 
-    fn command(&self, moment: &str, ask: &Ask) -> Vec<String> {
-        let mut command = vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), "3".to_owned()];
+    /// One request, each decision with a marker of its own.
+    fn command(&mut self, moment: &str, asks: &[Ask]) -> Vec<String> {
+        let mut command =
+            vec!["EVALSHA".to_owned(), SCRIPT_HASH.to_owned(), (KEYS.len() + asks.len()).to_string()];
         command.extend(KEYS.map(str::to_owned));
-        command.extend([moment.to_owned(), self.policy.clone(), Operation::Admit(ask).encode()]);
+        for _ in asks {
+            self.marked += 1;
+            command.push(format!("bp:{{bench}}:c:{:x}", self.marked));
+        }
+        command.extend([moment.to_owned(), self.policy.clone()]);
+        command.extend(asks.iter().map(|ask| Operation::Admit(ask).encode()));
         command
     }
 
-    /// Sends decisions, and gives the first part of each answer and the pool as the last of them saw it.
+    /// Sends requests, and gives the decisions and the pool as the last of them saw it.
     fn decide(&mut self, commands: &[Vec<String>]) -> (Vec<Answer>, Glance) {
-        let mut seen = Glance::default();
-        let answers = self.redis.pipeline(commands).into_iter().map(|answer| {
+        let (mut seen, mut answers) = (Glance::default(), Vec::new());
+        for answer in self.redis.pipeline(commands) {
             let answer = answer.expect("an answer");
-            let (first, told) = answer.split_once(';').expect("two parts");
+            let (decided, told) = answer.rsplit_once(';').expect("decisions and the pool");
             seen = Glance::read(&self.limits, told).expect("a glance");
-            Answer::read(first).expect("a decision")
-        });
-        (answers.collect(), seen)
+            answers.extend(decided.split(';').map(|line| Answer::read(line).expect("a decision")));
+        }
+        (answers, seen)
     }
 
-    /// Plays decisions one behind the other at the store's own time.
-    fn play(&mut self, decisions: u64, mut next: impl FnMut() -> Ask) -> Played {
+    /// Plays decisions one behind the other at the store's own time, so many in a request.
+    fn play(&mut self, decisions: u64, together: u64, mut next: impl FnMut() -> Ask) -> Played {
         let before = cpu_seconds(&mut self.redis);
         let mut played = Played::default();
-        for _ in 0..decisions / BATCH {
-            let commands: Vec<_> = (0..BATCH).map(|_| self.command("-", &next())).collect();
+        let batches = decisions.div_ceil(BATCH);
+        for _ in 0..batches {
+            let requests = (0..BATCH / together).map(|_| {
+                let asks: Vec<Ask> = (0..together).map(|_| next()).collect();
+                self.command("-", &asks)
+            });
+            let commands: Vec<_> = requests.collect();
             let (answers, seen) = self.decide(&commands);
             played.waits +=
                 answers.iter().filter(|answer| matches!(answer, Answer::Wait { .. })).count() as u64;
             played.waiting = seen.booked;
         }
-        played.micros = 1e6 * (cpu_seconds(&mut self.redis) - before) / decisions as f64;
+        played.micros = 1e6 * (cpu_seconds(&mut self.redis) - before) / (batches * BATCH) as f64;
         played
     }
 
@@ -129,7 +147,7 @@ impl Pool {
         let mut played = Played::default();
         for _ in 0..decisions {
             let Reverse((at, caller)) = callers.due.pop().expect("a caller");
-            let command = self.command(&(BEGIN + at).to_string(), &callers.asks[caller]);
+            let command = self.command(&(BEGIN + at).to_string(), &callers.asks[caller..=caller]);
             let (answers, seen) = self.decide(&[command]);
             played.waiting = seen.booked;
             let next = match answers.first() {
@@ -167,7 +185,7 @@ fn report(what: &str, rounds: u64, mut round: impl FnMut() -> Played) {
     spent.sort_by(f64::total_cmp);
     let (best, median) = (spent[0], spent[spent.len() / 2]);
     println!(
-        "{what}: {least} to {most} calls waiting, {waits} of {} told to wait: {best:.0} us of a processor for a decision at best, \
+        "{what}: {least} to {most} calls waiting, {waits} of some {} told to wait: {best:.0} us of a processor for a decision at best, \
          {median:.0} at the median of {rounds} rounds, so {:.0} and {:.0} decisions a second",
         rounds * DECISIONS,
         1e6 / best,
@@ -178,19 +196,21 @@ fn report(what: &str, rounds: u64, mut round: impl FnMut() -> Played) {
 fn main() {
     let mut redis = Redis::start("decisions").expect("redis-server");
     assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
-    let mut pool = Pool { redis, limits: Limits::default(), policy: String::new() };
+    let mut pool = Pool { redis, limits: Limits::default(), policy: String::new(), marked: 0 };
     for (name, strict_window) in [("bucket", false), ("strict window", true)] {
         for (mix, parked) in [("asked for again too early", true), ("look-alikes too early", false)] {
             pool.begin(60, strict_window);
             let mut number = 0;
-            pool.play(WAITING + 2 * BATCH, || {
+            pool.play(WAITING + 2 * BATCH, 1, || {
                 number += 1;
                 ask(number)
             });
             let mut dice = Dice(7);
-            report(&format!("{name}, {mix}"), ROUNDS, || {
-                pool.play(DECISIONS, || Ask { parked, ..ask(1 + dice.below(WAITING)) })
-            });
+            for together in TOGETHER {
+                report(&format!("{name}, {mix}, {together} in a request"), ROUNDS, || {
+                    pool.play(DECISIONS, together, || Ask { parked, ..ask(1 + dice.below(WAITING)) })
+                });
+            }
         }
         pool.begin(3_000, strict_window);
         let asks: Vec<Ask> = (0..WAITING).map(ask).collect();
