@@ -102,6 +102,22 @@ def test_calls_that_come_while_the_store_is_busy_are_decided_together_and_each_o
     assert sum(answer.startswith("A,") for answer in decided) == 61
 
 
+def test_calls_that_gather_before_a_store_that_hangs_are_let_go_with_the_first_timeout(fleet):
+    assert fleet.one() == 200
+    fleet.let_leases_end()
+    alone = fleet.count(ALONE)
+    fleet.store.freeze()
+    port, began = fleet.envoys[0].port, time.monotonic()
+    statuses = parallel(60, lambda number: fleet.one(f"gathered {number}", port))
+    took = time.monotonic() - began
+    fleet.store.thaw()
+    assert statuses == [200] * 60
+    assert fleet.count(ALONE) - alone == 60
+    assert fleet.anomalies("fleet_unreachable") >= 1
+    assert took < TIMEOUT_MS / 1000 + 3
+    recovered(fleet)
+
+
 def test_a_store_that_comes_and_goes_breaks_no_call(fleet):
     for _ in range(4):
         fleet.store.freeze()
