@@ -232,6 +232,28 @@ fn a_script_that_is_not_known_is_sent_under_the_same_marker() {
 }
 
 #[test]
+fn a_question_that_was_not_sent_within_the_timeout_is_not_sent_any_more() {
+    for unwell in [false, true] {
+        let mut worker = worker();
+        let (mut session, _) = worker.send(&chat(50));
+        worker.millis += 49;
+        assert!(worker.step(|env| session.restated(env)).is_some());
+        if unwell {
+            let mut missed = asks(&mut worker).unwrap();
+            heard(&mut worker, &mut missed, None);
+            worker.counts.anomalies.clear();
+        } else {
+            worker.millis += 1;
+        }
+        assert_eq!(worker.step(|env| session.restated(env)), None);
+        let verdict = worker.step(|env| session.unasked(env));
+        assert!(matches!(verdict, Verdict::Forward(_)), "{verdict:?}");
+        let why: &[Anomaly] = if unwell { &[] } else { &[Anomaly::FleetUnreachable] };
+        assert_eq!(worker.counts.anomalies, [why, &[Anomaly::FleetAlone]].concat());
+    }
+}
+
+#[test]
 fn what_the_provider_teaches_is_learned_on_top_of_what_others_taught() {
     let mut worker = worker();
     let (mut session, _) = worker.send(&chat(50));
@@ -386,7 +408,6 @@ fn no_decision_is_waited_for_longer_than_two_timeouts() {
         // The store has forgotten the script, and says so late.
         worker.millis += 45;
         other_is_answered(&mut worker);
-        assert!(worker.step(|env| session.restated(env)).is_some());
         let left = worker.step(|env| session.patience(env.now)).unwrap();
         assert_eq!(left, Span::from_millis(if first_misses { 5 } else { 50 }));
         worker.millis += left.as_millis_ceil();

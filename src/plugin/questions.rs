@@ -1,9 +1,10 @@
 //! Decisions asked of the fleet's store: each by itself while the store is quick, together while it is busy.
 //!
-//! A worker has at most [`MOST_ON_WAY`] requests for decisions of a pool on their way. What is asked beyond that gathers and goes
-//! out as one request as soon as one of those is answered, so that a busy store reads and writes a pool's state once for many
-//! decisions. Requests for several calls go out from the tick or behind an answer to such a request: they are the root's,
-//! which outlives the calls.
+//! A worker has two requests of one call on their way, or one of several. What is asked beyond that gathers and goes out as one
+//! request as soon as there is room, so that a busy store reads and writes a pool's state once for many decisions. How many
+//! go together follows how long answers take: every worker of the fleet adds to the line before the store, and what comes
+//! after the timeout is no answer. Requests for several calls go out from the tick or behind an answer to such a request:
+//! they are the root's, which outlives the calls.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,12 +20,13 @@ use crate::fleet::wire::Answer;
 use crate::observe::Anomaly;
 use crate::session::Session;
 use crate::session::fleet::Question;
-use crate::units::Timestamp;
+use crate::units::{Span, Timestamp};
 
-/// Requests for decisions of one pool on their way at once: two, so that one which is lost does not hold up the others.
+/// Requests for decisions of one pool on their way at once.
 const MOST_ON_WAY: usize = 2;
-/// Decisions in one request.
+/// Decisions in one request, at most and to begin with.
 const MOST_TOGETHER: usize = 24;
+const FIRST_TOGETHER: usize = 4;
 
 /// A call that waits for its decision.
 #[derive(Clone, Debug)]
@@ -40,6 +42,7 @@ pub(super) struct Asker {
 pub(super) struct Asked {
     askers: Vec<Asker>,
     questions: Vec<Question>,
+    sent: Timestamp,
     /// The script went along.
     loaded: bool,
 }
@@ -53,6 +56,10 @@ impl Asked {
     fn pool(&self) -> usize {
         self.questions.first().map_or(0, |question| question.pool)
     }
+
+    fn is_group(&self) -> bool {
+        self.askers.len() > 1
+    }
 }
 
 #[derive(Debug)]
@@ -62,17 +69,37 @@ enum Told {
     Unasked,
 }
 
+/// What has gathered of one pool.
+#[derive(Debug)]
+struct Gathered {
+    line: VecDeque<Asker>,
+    /// How many go together.
+    together: usize,
+}
+
+impl Gathered {
+    /// An answer took so long, or did not come: halved where that was near the timeout, one more where it was far from it.
+    fn adapt(&mut self, took: Span, missed: bool, timeout: Span) {
+        let (took, timeout) = (took.as_micros(), timeout.as_micros());
+        if missed || took.saturating_mul(2) > timeout {
+            self.together = (self.together >> 1_u32).max(1);
+        } else if took.saturating_mul(4) <= timeout {
+            self.together = self.together.saturating_add(1).min(MOST_TOGETHER);
+        }
+    }
+}
+
 /// Questions that were not sent yet, by pool, and answers that were not passed on yet.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
-    gathered: Vec<VecDeque<Asker>>,
+    gathered: Vec<Gathered>,
     told: VecDeque<(Asker, Told)>,
 }
 
 impl Questions {
     /// True when a tick is wanted.
     pub(super) fn is_empty(&self) -> bool {
-        self.told.is_empty() && self.gathered.iter().all(VecDeque::is_empty)
+        self.told.is_empty() && self.gathered.iter().all(|gathered| gathered.line.is_empty())
     }
 }
 
@@ -88,26 +115,41 @@ pub(super) fn consult(
     let asker = Asker { context, session: Rc::downgrade(session) };
     let Ok(mut questions) = worker.questions.try_borrow_mut() else { return false };
     if questions.gathered.len() <= pool {
-        questions.gathered.resize_with(worker.plan.pools.len(), VecDeque::new);
+        let none = || Gathered { line: VecDeque::new(), together: FIRST_TOGETHER };
+        questions.gathered.resize_with(worker.plan.pools.len(), none);
     }
     let Some(gathered) = questions.gathered.get_mut(pool) else { return false };
-    if gathered.is_empty() && has_room(worker, pool) {
+    if gathered.line.is_empty() && has_room(worker, pool, now) {
         drop(questions);
-        return ask(worker, Asked { askers: vec![asker], questions: vec![question], loaded: false }, now)
-            .is_ok();
+        let asked = Asked { askers: vec![asker], questions: vec![question], sent: now, loaded: false };
+        return ask(worker, asked, now).is_ok();
     }
-    gathered.push_back(asker);
+    gathered.line.push_back(asker);
     worker.hurry(BACKLOG_TICK_MILLIS);
     true
 }
 
-/// True when another request for decisions of this pool may go out.
-fn has_room(worker: &Worker, pool: usize) -> bool {
+fn timeout(worker: &Worker) -> Span {
+    worker.plan.config.fleet.as_ref().map_or(Span::ZERO, |fleet| fleet.timeout)
+}
+
+/// True when another request for decisions of this pool may go out. One of several calls goes by itself, unless it takes so long
+/// that it may be lost.
+fn has_room(worker: &Worker, pool: usize, now: Timestamp) -> bool {
+    let late = timeout(worker).as_micros() >> 1_u32;
     worker.callouts.try_borrow_mut().is_ok_and(|mut callouts| {
         // The host drops what a stream had sent when the stream ends.
         callouts.retain(|(_, pending)| !matches!(pending, Pending::Asked(asked) if !asked.is_awaited()));
-        let asks = |pending: &Pending| matches!(pending, Pending::Asked(asked) if asked.pool() == pool);
-        callouts.iter().filter(|(_, pending)| asks(pending)).count() < MOST_ON_WAY
+        let mut on_way = 0_usize;
+        for (_, pending) in callouts.iter() {
+            if let Pending::Asked(asked) = pending
+                && asked.pool() == pool
+            {
+                let fills = asked.is_group() && now.since(asked.sent).as_micros() < late;
+                on_way = on_way.saturating_add(if fills { MOST_ON_WAY } else { 1 });
+            }
+        }
+        on_way < MOST_ON_WAY
     })
 }
 
@@ -144,24 +186,26 @@ pub(super) fn ask_gathered(worker: &Worker, now: Timestamp) {
 
 /// The next request that may go out for a pool.
 fn next(worker: &Worker, pool: usize, now: Timestamp) -> Option<Asked> {
-    let well = worker.step(now, |env| env.gate.fleet.as_ref().is_some_and(|fleet| fleet.is_well()))?;
-    if well && !has_room(worker, pool) {
-        return None;
-    }
+    let has_room = has_room(worker, pool, now);
     let mut questions = worker.questions.try_borrow_mut().ok()?;
     let Questions { gathered, told } = &mut *questions;
-    let mut asked = Asked { askers: Vec::new(), questions: Vec::new(), loaded: false };
-    while asked.askers.len() < MOST_TOGETHER {
-        let Some(asker) = gathered.get_mut(pool)?.pop_front() else { break };
+    let Gathered { line, together } = gathered.get_mut(pool)?;
+    let mut asked = Asked { askers: Vec::new(), questions: Vec::new(), sent: now, loaded: false };
+    while asked.askers.len() < *together {
+        let Some(asker) = line.pop_front() else { break };
         let Some(session) = asker.session.upgrade() else { continue };
         let question = session
             .try_borrow_mut()
             .ok()
             .and_then(|mut call| worker.step(now, |env| call.restated(env)).flatten());
         match question {
-            Some(question) => {
+            Some(question) if has_room => {
                 asked.askers.push(asker);
                 asked.questions.push(question);
+            }
+            Some(_) => {
+                line.push_front(asker);
+                break;
             }
             None => told.push_back((asker, Told::Unasked)),
         }
@@ -171,7 +215,7 @@ fn next(worker: &Worker, pool: usize, now: Timestamp) -> Option<Asked> {
 
 /// A request was answered, or not (`None`).
 pub(super) fn answered(worker: &Rc<Worker>, mut asked: Asked, reply: Option<Reply>, now: Timestamp) {
-    let together = asked.askers.len() > 1;
+    let is_group = asked.is_group();
     let mut reply = reply;
     if reply == Some(Reply::NoScript) && !asked.loaded {
         asked.loaded = true;
@@ -182,8 +226,8 @@ pub(super) fn answered(worker: &Rc<Worker>, mut asked: Asked, reply: Option<Repl
     }
     hear(worker, asked, reply, now);
     // Behind a single call's request this is that call's time, and no other's.
-    pass_on(worker, now, if together { super::root::SLICE } else { 1 });
-    if together {
+    pass_on(worker, now, if is_group { super::root::SLICE } else { 1 });
+    if is_group {
         host::set_effective_context(worker.root);
         ask_gathered(worker, now);
     }
@@ -204,6 +248,9 @@ fn hear(worker: &Worker, asked: Asked, reply: Option<Reply>, now: Timestamp) {
         .flatten()
         .unwrap_or(Err(Anomaly::FleetUnreachable));
     let Ok(mut questions) = worker.questions.try_borrow_mut() else { return };
+    if let Some(gathered) = questions.gathered.get_mut(asked.pool()) {
+        gathered.adapt(now.since(asked.sent), heard.is_err(), timeout(worker));
+    }
     for asker in asked.askers.into_iter().rev() {
         let answer = match &mut heard {
             Ok(answers) => answers.pop().ok_or(Anomaly::FleetGarbled),

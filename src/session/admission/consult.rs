@@ -21,15 +21,23 @@ impl Session {
         self.question(false, env).map(Verdict::Consult)
     }
 
-    /// The question as it is now, when it was not sent so far; `None`: it need not be, then [`Self::unasked`].
+    /// The question as it is now, when it was not sent so far; `None`: it is not to be sent any more, then [`Self::unasked`].
     pub fn restated(&mut self, env: &mut Env<'_>) -> Option<Question> {
-        env.gate.fleet.as_ref().filter(|fleet| fleet.is_well())?;
+        let fleet = env.gate.fleet.as_ref().filter(|fleet| fleet.is_well())?;
+        if env.now.since(self.asked_at) >= fleet.timeout() {
+            return None;
+        }
         self.question(true, env)
     }
 
-    /// The store turned out to be unwell before it was asked: this Envoy decides alone.
+    /// The store turned out to be unwell, or too busy, before it was asked: this Envoy decides alone.
     pub fn unasked(&mut self, env: &mut Env<'_>) -> Verdict {
-        self.marker = None;
+        if env.gate.fleet.as_ref().is_some_and(|fleet| fleet.is_well()) {
+            env.recorder.anomaly(Anomaly::FleetUnreachable);
+        }
+        if !self.asked_twice {
+            self.marker = None;
+        }
         self.ask_here(true, env)
     }
 
