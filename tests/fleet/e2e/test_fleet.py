@@ -129,6 +129,7 @@ def test_a_store_that_comes_and_goes_breaks_no_call(fleet):
 
 def test_a_replica_that_is_cut_off_goes_on_with_its_part_and_disturbs_no_other(fleet):
     assert set(fleet.some(9)) == {200}
+    fleet.let_leases_end()
     fleet.store.fronts[0].freeze()
     cut, others = fleet.envoys[:1], fleet.envoys[1:]
     before = fleet.count(ALONE, others)
