@@ -103,6 +103,24 @@ fn in_an_outage_an_envoy_holds_next_to_nothing_for_callers_that_go_to_another() 
 }
 
 #[test]
+fn callers_who_give_up_after_a_broken_promise_keep_no_full_bucket_from_those_who_come() {
+    for strict in [true, false] {
+        for seed in 1..=3 {
+            let mut fleet = suite::wandering(strict, Routing::Random, Client::Sdk(1), 200.0);
+            fleet.troubles.clear();
+            fleet.replicas = 1;
+            fleet.load.measure_from = Span::from_secs(20);
+            let limit = fleet.load.limits.requests.unwrap_or(1) as f64;
+            let scene = Scene::play("giving up", fleet, seed);
+            // Calls are of 50 LLM tokens each.
+            let passed = scene.outcome.passed_llm_tokens.chunks(30).map(|chunk| chunk.iter().sum::<u64>() / 50);
+            let parts: Vec<f64> = passed.take(9).map(|calls| calls as f64 / (limit / 2.0)).collect();
+            assert!(parts.iter().all(|part| *part > 0.7), "strict {strict}, seed {seed}: {parts:.2?}");
+        }
+    }
+}
+
+#[test]
 fn a_store_that_flaps_and_envoys_that_die_or_are_cut_off_leave_nothing_behind() {
     for strict in [true, false] {
         holds("flapping", suite::flapping(3, strict), RECOVERED);

@@ -612,7 +612,7 @@ local function observe(flow, came, twin)
   end
 end
 local function raised(sum, service) return min(16777215, sum + ceil(service, 16)) end
-local function age_queue(now)
+local function age_queue(now, in_vain)
   local due = div(now, 2000)
   if #F == 0 then S[6] = due end
   for _ = 1, min(256, less(due, S[6])) do
@@ -638,7 +638,7 @@ local function age_queue(now)
         blocks[list(flow)[at][1]] = kept
         for _, mark in ipairs(lost) do
           flow.n, flow.twins, queued = flow.n - 1, flow.twins - mark % 2, queued - 1
-          if mark < 2 then observe(flow, false, mark) end
+          if mark < 2 or in_vain then observe(flow, false, mark % 2) end
         end
         store(flow, at)
       end
@@ -852,7 +852,9 @@ local function step()
       end
     end
   end
-  age_queue(div(to, 1000))
+  local in_vain = not R.paused and (SLOTCAP == 0 or (total + R.lent) * 2 <= SLOTCAP)
+  for i = 1, 4 do in_vain = in_vain and (not R[i] or M[i].missing == 0) end
+  age_queue(div(to, 1000), in_vain)
   tidy()
   still, curved = true, nil
 end

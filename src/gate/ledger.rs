@@ -177,7 +177,7 @@ impl Ledger {
         rules.note_lent(&self.lent);
         self.in_flight.advance(policy.reservation_ttl, to);
         self.last = to;
-        self.queue.age(to / 1_000);
+        self.queue.age(to / 1_000, self.is_idle(&rules));
         self.queue.tidy();
         rules
     }
@@ -195,6 +195,15 @@ impl Ledger {
                 _ => meter.advance(rule, from, to),
             }
         }
+    }
+
+    /// True when every bucket is full and at least half of the slots are free.
+    fn is_idle(&self, rules: &Rules) -> bool {
+        let is_full = |(meter, rule): (&Meter, &Option<Rule>)| rule.is_none() || meter.missing == 0;
+        let slots = self.slots_used(rules);
+        rules.paused_until.is_none()
+            && self.meters.iter().zip(&rules.meters).all(is_full)
+            && rules.slots.is_none_or(|most| slots.saturating_mul(2) <= most)
     }
 
     /// Slots that are in use or lent.

@@ -192,7 +192,10 @@ impl Queue {
     }
 
     /// Forgets bookings whose time is past, and ages what flows asked for and received. `now` in milliseconds.
-    pub(crate) fn age(&mut self, now: u64) {
+    ///
+    /// A caller whose promise was broken is not blamed for staying away, unless what was held for it was held `in_vain`, because
+    /// nothing was short: else callers who give up would keep an idle pool from those who come.
+    pub(crate) fn age(&mut self, now: u64, in_vain: bool) {
         self.decay(now);
         let least = now.saturating_sub(GRACE_MS);
         if self.calls.all_from(least) {
@@ -214,7 +217,7 @@ impl Queue {
             let kept = call.back >= least;
             if let (false, Some(state)) = (kept, current.as_mut()) {
                 state.waiting = state.waiting.saturating_sub(1);
-                if !call.broken {
+                if !call.broken || in_vain {
                     state.abandoned(call.twin);
                 }
             }
