@@ -113,7 +113,8 @@ fn callers_who_give_up_after_a_broken_promise_keep_no_full_bucket_from_those_who
             let limit = fleet.load.limits.requests.unwrap_or(1) as f64;
             let scene = Scene::play("giving up", fleet, seed);
             // Calls are of 50 LLM tokens each.
-            let passed = scene.outcome.passed_llm_tokens.chunks(30).map(|chunk| chunk.iter().sum::<u64>() / 50);
+            let passed =
+                scene.outcome.passed_llm_tokens.chunks(30).map(|chunk| chunk.iter().sum::<u64>() / 50);
             let parts: Vec<f64> = passed.take(9).map(|calls| calls as f64 / (limit / 2.0)).collect();
             assert!(parts.iter().all(|part| *part > 0.7), "strict {strict}, seed {seed}: {parts:.2?}");
         }

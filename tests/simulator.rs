@@ -104,6 +104,14 @@ fn callers_who_never_return_hold_nothing_back() {
 }
 
 #[test]
+fn single_callers_count_although_not_all_of_them_return() {
+    let bounds = Bounds { jain: 0.999, utilisation: 0.98, kept: 0.95, tries: 2.2 };
+    for kind in [Kind::Gate, Kind::Strict] {
+        holds(kind, &loads::single_callers(), bounds);
+    }
+}
+
+#[test]
 fn the_high_class_waits_far_shorter_than_under_naive_retry() {
     for (load, times) in
         [(loads::token_bound(), 12.0), (loads::request_bound(), 10.0), (loads::uneven(), 50.0)]

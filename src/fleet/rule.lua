@@ -1037,7 +1037,9 @@ local function stand(flow, place, need, W, horizon)
       sums[5] = sums[5] + 1000 * b[2]
     end
   end
-  for j = 1, 5 do sums[j] = muldiv(sums[j], rate, ALL) end
+  -- Requests are rounded when all flows are there.
+  sums[1] = sums[1] * rate
+  for j = 2, 5 do sums[j] = muldiv(sums[j], rate, ALL) end
   A1, A2, A3, A4, A5 = unpack(sums)
   local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
   local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
@@ -1129,7 +1131,7 @@ local function stand(flow, place, need, W, horizon)
         end
       end
       if e5 > 0 then
-        A1, A2, A3 = A1 + muldiv(e1, rate, ALL), A2 + muldiv(e2, rate, ALL), A3 + muldiv(e3, rate, ALL)
+        A1, A2, A3 = A1 + e1 * rate, A2 + muldiv(e2, rate, ALL), A3 + muldiv(e3, rate, ALL)
         A4, A5 = A4 + muldiv(e4, rate, ALL), A5 + muldiv(e5, rate, ALL)
       end
       local x = waits * rate
@@ -1141,7 +1143,7 @@ local function stand(flow, place, need, W, horizon)
       end
     end
   end
-  L.ahead = {A1, A2, A3, A4, A5}
+  L.ahead = {div(A1 + ALL / 2, ALL), A2, A3, A4, A5}
   return L
 end
 local function scales()

@@ -146,6 +146,8 @@ impl Line {
             let owed = owed.saturating_sub(returning(all.price, state));
             line.after(all.amounts(&prices), all.price, owed, state);
         }
+        let [requests, ..] = &mut line.ahead;
+        *requests = nearest(*requests);
         line
     }
 
@@ -168,9 +170,11 @@ impl Line {
     }
 
     /// Puts the calls of a flow with these sums before this one, as far as the flow's calls come back. Rounded once
-    /// for all of them, so that a sum kept beside the calls gives the same.
+    /// for all of them, so that a sum kept beside the calls gives the same; and requests only when all flows are there, since
+    /// of a flow that has one call waiting, most of one is not nothing.
     fn put_ahead(&mut self, sums: &[u64; 5], state: &FlowState) {
-        for (ahead, &sum) in self.ahead.iter_mut().zip(sums) {
+        for (index, (ahead, &sum)) in self.ahead.iter_mut().zip(sums).enumerate() {
+            let sum = if index == 0 { sum.saturating_mul(ALL_RETURN.into()) } else { sum };
             *ahead = ahead.saturating_add(returning(sum, state));
         }
     }
@@ -257,6 +261,11 @@ fn slot_scale(ledger: &Ledger) -> u64 {
 
 fn returning(amount: u64, state: &FlowState) -> u64 {
     amount.saturating_mul(state.return_rate.into()) >> ALL_RETURN.ilog2()
+}
+
+/// The whole amount that is nearest to `sum` parts of [`ALL_RETURN`].
+fn nearest(sum: u64) -> u64 {
+    sum.saturating_add(u64::from(ALL_RETURN) >> 1_u32) >> ALL_RETURN.ilog2()
 }
 
 /// `service` over `dominant`, in parts of 2^[`RATIO_BITS`].

@@ -83,6 +83,18 @@ pub fn uneven_abandoning() -> Load {
         .each(|group| group.never_return = 0.7)
 }
 
+/// Sixty tenants with one caller each, requests binding; one in twenty of the refused never returns.
+pub fn single_callers() -> Load {
+    let groups = (0..60).map(|tenant| Group {
+        tenant,
+        size: Size::Fixed(100),
+        never_return: 0.05,
+        ..Group::closed(0, 1, 1)
+    });
+    Load::new("60 tenants of one caller, 5 % never return", groups.collect())
+        .with(|load| load.max_told = secs(59.0))
+}
+
 fn whole_seconds(load: &mut Load) {
     load.max_told = secs(59.0);
     load.groups.iter_mut().for_each(|group| group.client = Client::WholeSeconds);
