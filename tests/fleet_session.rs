@@ -478,6 +478,44 @@ fn asks(worker: &mut Worker) -> Option<Session> {
 }
 
 #[test]
+fn a_call_that_is_held_and_tried_again_and_again_counts_once_as_decided_alone() {
+    let pool = POOL.replace(r#""max_wait_ms": 0"#, r#""max_wait_ms": 20000, "strict_window": false"#);
+    let mut worker =
+        Worker::with(&format!(r#"{{"fleet": {{"cluster": "store", "lease_ms": 0}}, "pools": [{pool}]}}"#));
+    worker.gate.fleet.as_mut().unwrap().identify(7, 11);
+    let (mut missed, _) = worker.send(&chat(9_900));
+    heard(&mut worker, &mut missed, None);
+    worker.counts.anomalies.clear();
+    let (mut session, verdict) = worker.send(&chat(500));
+    assert!(matches!(verdict, Verdict::Park { .. }), "{verdict:?}");
+    for _ in 0..5 {
+        worker.millis += 25;
+        let verdict = worker.step(|env| session.decide_parked(env));
+        assert!(matches!(verdict, Verdict::Park { .. }), "{verdict:?}");
+    }
+    assert_eq!(worker.counts.anomalies, [Anomaly::FleetAlone]);
+}
+
+#[test]
+fn heartbeats_of_an_envoy_whose_store_is_unwell_reach_every_pool() {
+    let pools = ["a", "b", "c"].map(|name| POOL.replace("chat", name)).join(", ");
+    let mut worker = Worker::with(&format!(r#"{{"fleet": {{"cluster": "store"}}, "pools": [{pools}]}}"#));
+    worker.gate.fleet.as_mut().unwrap().identify(7, 11);
+    let (mut missed, _) = worker.send(&chat(50));
+    heard(&mut worker, &mut missed, None);
+    let mut beaten = Vec::new();
+    for _ in 0..6 {
+        worker.millis += 500;
+        worker.step(|env| env.gate.fleet.as_mut().unwrap().beat(env.now));
+        let batch = worker.step(|env| env.gate.fleet.as_mut().unwrap().next_batch(env.now)).unwrap();
+        let policy = worker.gate.policy(0).unwrap().clone();
+        let command = worker.gate.fleet.as_ref().unwrap().batch_command(false, &batch, &policy);
+        beaten.push(command.split("bp:{").nth(1).unwrap()[..1].to_owned());
+    }
+    assert_eq!(beaten, ["a", "b", "c", "a", "b", "c"]);
+}
+
+#[test]
 fn an_answer_that_was_lost_once_keeps_an_envoy_alone_for_a_round_trip_only() {
     let mut worker = worker();
     let mut session = asks(&mut worker).unwrap();

@@ -127,6 +127,8 @@ pub struct Session {
     /// It is to be asked for once more before the call is refused; and it was.
     once_more: bool,
     asked_twice: bool,
+    /// It was counted as decided alone.
+    was_alone: bool,
     /// Why it cannot be decided, when that is known beforehand.
     blind: Option<Anomaly>,
     decided: Option<Decided>,
@@ -167,6 +169,7 @@ impl Session {
             asked_at: Timestamp::EPOCH,
             once_more: false,
             asked_twice: false,
+            was_alone: false,
             blind: None,
             decided: None,
             reason: None,

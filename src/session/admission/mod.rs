@@ -203,6 +203,9 @@ impl Session {
                 return Verdict::Consult(asked);
             }
             self.marker = None;
+            if !core::mem::replace(&mut self.was_alone, true) {
+                env.recorder.anomaly(Anomaly::FleetAlone);
+            }
             decided
         } else {
             env.gate.admit(env.store, pool, &ask, shadow, env.now).map(|(decision, standings)| {

@@ -93,7 +93,9 @@ impl Fleet {
         if self.well {
             self.tend(now);
         }
-        let due = self.views.iter().position(|view| view.beat_due);
+        // The one that was told last longest ago: none is forgotten behind another that is due again and again.
+        let due = self.views.iter().enumerate().filter(|(_, view)| view.beat_due);
+        let due = due.min_by_key(|(_, view)| view.beaten).map(|(pool, _)| pool);
         let first = if self.reached { self.posts.front().map(|post| post.pool) } else { None };
         let pool = due.or(first)?;
         let mut posts = Vec::new();

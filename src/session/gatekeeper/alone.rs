@@ -2,7 +2,7 @@
 
 use super::{Claim, Gatekeeper, OwedCharge};
 use crate::gate::{Ask, Decision, Policy, SharedStore, Standings, TransactError, adopt_remaining};
-use crate::observe::{Anomaly, Recorder};
+use crate::observe::Recorder;
 use crate::units::{PerResource, Resource, Span, Timestamp};
 
 /// An own ledger that was out of use for this long is left from an earlier outage of the fleet's store.
@@ -43,7 +43,6 @@ impl Gatekeeper {
         if once_more && let Ok((decision @ Decision::Wait(..), standings)) = decided {
             return Ok((decision, standings, Claim::None));
         }
-        recorder.anomaly(Anomaly::FleetAlone);
         let taken = match &decided {
             Ok((Decision::Admit(reservation), _)) => Some(*reservation),
             _ => None,
