@@ -96,8 +96,9 @@ def test_calls_that_come_while_the_store_is_busy_are_decided_together_and_each_o
     words = fleet.store.command("SLOWLOG", "GET", -1).splitlines()
     runs = sum((word, key) == ("EVALSHA", fleet.key("s")) for word, key in zip(words, words[3:]))
     fleet.store.command("CONFIG", "SET", "slowlog-log-slower-than", -1)
-    # Of each of two workers two go ahead, and of what gathers up to 24 go at once; then settlements, heartbeats and leases.
-    assert 2 < runs < 30, runs
+    # Of each of two workers two go ahead, and of what gathers first 4, then 5 and so on go at once; the rest are settlements,
+    # heartbeats and leases. One by one it would be more than 60.
+    assert 2 < runs < 50, runs
     decided = [fleet.store.command("GET", key) for key in fleet.store.command("KEYS", fleet.key("c:*")).splitlines()]
     assert sum(answer.startswith("A,") for answer in decided) == 61
 

@@ -469,7 +469,7 @@ fn the_script_decides_as_the_gate_does() {
     );
     assert!(joined * 5 > done, "too few operations together to say anything: {joined} of {done}");
     assert!(adopted * 1_000 > done, "too few remainders to say anything: {adopted} of {done}");
-    assert!(lent * 100 > done, "too few leases to say anything: {lent} of {done}");
+    assert!(lent * 200 > done, "too few leases to say anything: {lent} of {done}");
     assert!(waits * 10 > done, "too few waits to say anything: {waits} of {done}");
 }
 
