@@ -815,7 +815,7 @@ end
 local function step()
   stepped = true
   local shifted = max(0, moment + S[3])
-  if S[2] - shifted > 5e6 then S[3] = S[3] + S[2] - shifted end
+  if S[2] - shifted > 5e6 then S[3] = S[2] - moment end
   local from, to = S[2], max(shifted, S[2])
   R = rules(to)
   if PERIOD ~= S[4] then

@@ -149,8 +149,9 @@ impl Ledger {
     pub(crate) fn advance(&mut self, policy: &Policy, now: Timestamp) -> Rules {
         let shifted = now.as_micros().saturating_add_signed(self.shift);
         if self.last.saturating_sub(shifted) > SKEW {
-            let back = i64::try_from(self.last.saturating_sub(shifted)).unwrap_or(i64::MAX);
-            self.shift = self.shift.saturating_add(back);
+            // Told by the clock and not by what was kept: a damaged shift must not hold time still.
+            let signed = |micros: u64| i64::try_from(micros).unwrap_or(i64::MAX);
+            self.shift = signed(self.last).saturating_sub(signed(now.as_micros()));
         }
         let (from, to) = (self.last, shifted.max(self.last));
         let mut rules = self.rules_unlent(policy, to);
