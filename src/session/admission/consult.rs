@@ -23,11 +23,9 @@ impl Session {
 
     /// The question as it is now, when it was not sent so far; `None`: it is not to be sent any more, then [`Self::unasked`].
     pub fn restated(&mut self, env: &mut Env<'_>) -> Option<Question> {
-        let fleet = env.gate.fleet.as_ref().filter(|fleet| fleet.is_well())?;
-        if env.now.since(self.asked_at) >= fleet.timeout() {
-            return None;
-        }
-        self.question(true, env)
+        env.gate.fleet.as_ref().filter(|fleet| fleet.is_well())?;
+        let timeout = self.plan.config.fleet.as_ref()?.timeout;
+        (env.now.since(self.asked_at) < timeout).then(|| self.question(true, env)).flatten()
     }
 
     /// The store turned out to be unwell, or too busy, before it was asked: this Envoy decides alone.

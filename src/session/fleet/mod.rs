@@ -135,11 +135,6 @@ impl Fleet {
         self.timeout.max(PATIENCE)
     }
 
-    /// How long a decision is waited for.
-    pub const fn timeout(&self) -> Span {
-        self.timeout
-    }
-
     /// True after a missed answer that was the first for a while.
     pub const fn missed_once(&self) -> bool {
         self.doubt <= 1

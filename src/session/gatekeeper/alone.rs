@@ -4,11 +4,10 @@ use super::{Claim, Gatekeeper, OwedCharge};
 use crate::gate::{Ask, Decision, Policy, SharedStore, Standings, TransactError, adopt_remaining};
 use crate::observe::Recorder;
 use crate::units::{PerResource, Resource, Span, Timestamp};
+use crate::upstream::LONGEST_RESET;
 
 /// An own ledger that was out of use for this long is left from an earlier outage of the fleet's store.
 const REUNITED: Span = Span::from_secs(5);
-/// One minute.
-const SOON: Span = crate::upstream::LONGEST_RESET;
 
 impl Gatekeeper {
     /// What this Envoy allows by itself while the fleet's ledger is out of reach: its part of the limits.
@@ -76,7 +75,7 @@ impl Gatekeeper {
                     let remaining = standing.remaining.checked_div(envoys).unwrap_or(0);
                     // As what is free again within a minute: else a bucket that paces would begin in debt. And little by
                     // little: what was used leaves a trailing window as it was used, not all in the end.
-                    let reset = standing.reset.min(SOON);
+                    let reset = standing.reset.min(LONGEST_RESET);
                     adopt_remaining(ledger, policy, resource, remaining, Some(reset), now);
                 }
             }
