@@ -61,9 +61,11 @@ end
 
 local U, R, stepped, learned, price
 -- Nothing has changed since all was brought up to this moment but calls that were told to wait; and what is known while that holds.
-local still, curved
--- Calls as they are stored, by their blocks: whole, and what those behind them look at.
-local blocks, briefs = {}, {}
+local still, curved, weighed
+-- Many calls are asked for in this request.
+local many = #ARGV > 9
+-- Calls as they are stored, by their blocks: whole, what those behind them look at, and the rest.
+local blocks, briefs, rests = {}, {}, {}
 
 -- A function within a function finds what it refers to at once; side by side each would be searched for among all.
 return (function()
@@ -474,10 +476,18 @@ local function number_of(text, at)
   local a, b, c = text:byte(at, at + 2)
   return a * 65536 + b * 256 + c
 end
+local function rest_of(b)
+  local found = rests[b[1]]
+  if not found then
+    found = unpk(call('HGET', KB, b[1] .. 'r'))
+    rests[b[1]] = found
+  end
+  return found
+end
 local function block(b)
   local found = blocks[b[1]]
   if not found then
-    local short, rest, print = brief(b[1]), unpk(call('HGET', KB, b[1] .. 'r')), 1
+    local short, rest, print = brief(b[1]), rest_of(b), 1
     local o2, o3, o4, wide, i = short[2], short[3], short[4], short[5], BRIEF + 1
     found = {}
     for at = 1, #rest, 2 do
@@ -523,7 +533,7 @@ local function write(b, calls)
     n, at = n + 1, at + wide
     prints[n] = bytes(calls[i])
   end
-  briefs[b[1]] = short
+  briefs[b[1]], rests[b[1]] = short, rest
   b[2], b[6], b[7], b[8], b[9], b[10], b[11] = n, n, s2, s3, s4, back, table.concat(prints)
   price_up(b)
   call('HSET', KB, b[1], pack(short), b[1] .. 'r', pack(rest))
@@ -547,18 +557,41 @@ local function passing(flow)
   flow.passing = flat
   return flat
 end
-local function touch(flow) dirty[flow.key], flow.passing = flow, nil end
+local function touch(flow) dirty[flow.key], flow.passing, flow.ladder = flow, nil, nil end
 local function store(flow, at)
   local b = list(flow)[at]
   local calls = block(b)
   if #calls == 0 then
     call('HDEL', KB, b[1], b[1] .. 'r')
-    blocks[b[1]], briefs[b[1]] = nil, nil
+    blocks[b[1]], briefs[b[1]], rests[b[1]] = nil, nil, nil
     remove(list(flow), at)
   else
     write(b, calls)
   end
   touch(flow)
+end
+-- A call that waits on, as it was but for its times and its mark; false where it is not.
+local function restate(flow, at, i, entry)
+  local b, first = list(flow)[at], i / WIDTH
+  local calls, rest, back = brief(b[1]), rest_of(b), INF
+  local place = BRIEF + 1 + first * calls[5]
+  for j = 2, 4 do
+    local column = calls[j]
+    if (column > 0 and calls[place + column] or 0) ~= entry[j + 4] then return false end
+  end
+  calls[place], rest[2 * first + 1], rest[2 * first + 2] = entry[3], entry[2], entry[4]
+  for j = 1, #rest, 2 do if rest[j] < back then back = rest[j] end end
+  b[10] = back
+  local whole, flat, known = blocks[b[1]], flow.passing, flow.ladder
+  if whole then whole[i + 2], whole[i + 3], whole[i + 4] = entry[2], entry[3], entry[4] end
+  if flat then flat[9 * at] = back end
+  if known then
+    for before = 1, at - 1 do first = first + list(flow)[before][2] end
+    known[4][first + 1] = entry[3]
+  end
+  call('HSET', KB, b[1], pack(calls), b[1] .. 'r', pack(rest))
+  dirty[flow.key] = flow
+  return true
 end
 local function cut(flow, at, i)
   still = false
@@ -583,6 +616,7 @@ local function append(flow, entry)
   local calls, at = block(last), last[2] * WIDTH
   for i = 1, WIDTH do calls[at + i] = entry[i] end
   write(last, calls)
+  if flow.n == 0 then weighed = nil end
   flow.n, flow.twins, queued = flow.n + 1, flow.twins + entry[4] % 2, queued + 1
   touch(flow)
 end
@@ -603,6 +637,7 @@ local function push(flow, entry, W)
   append(flow, entry)
 end
 local function observe(flow, came, twin)
+  flow.ladder = nil
   if came then
     flow.rate = min(ALL, flow.rate + ceil(ALL - flow.rate, 10))
     if twin > 0 then flow.trust = min(255, flow.trust + ceil(255 - flow.trust, 16)) end
@@ -717,8 +752,9 @@ local function new_flow(class, tenant, at)
   return flow
 end
 local function reweigh(flow, class_weight, tenant_weight)
-  flow.cw, flow.tw = class_weight, flow.t >= CROWD and min(128, max(1, flow.n)) or tenant_weight
-  touch(flow)
+  if flow.t >= CROWD then tenant_weight = min(128, max(1, flow.n)) end
+  if flow.tw ~= tenant_weight then weighed = nil end
+  flow.cw, flow.tw, dirty[flow.key] = class_weight, tenant_weight, flow
 end
 local function forget_idle()
   local idle
@@ -743,7 +779,7 @@ local function fold(least)
     for _, b in ipairs(list(flow)) do
       for _, value in ipairs(block(b)) do calls[#calls + 1] = value end
       call('HDEL', KB, b[1], b[1] .. 'r')
-      blocks[b[1]], briefs[b[1]] = nil, nil
+      blocks[b[1]], briefs[b[1]], rests[b[1]] = nil, nil, nil
     end
     local crowd, place = find(class, crowd_of(flow.t))
     if crowd then
@@ -777,10 +813,12 @@ local function entry(class, tenant, class_weight, tenant_weight, print)
   return flow
 end
 local function weights(also)
+  if still and weighed and also and also.n > 0 then return weighed end
   local W = {}
   for _, flow in ipairs(F) do
     if flow.n > 0 or flow == also then W[flow.c] = (W[flow.c] or 0) + flow.tw end
   end
+  if not also or also.n > 0 then weighed = W end
   return W
 end
 local function virtual(W, flow, service) return muldivup(service * 256, over(W, flow), flow.cw * flow.tw) end
@@ -788,8 +826,7 @@ local function service_of(W, flow, span) return muldiv(div(span, 256), flow.cw *
 local function serve(W, flow, service)
   local start = flow.fin
   flow.fin = min(start + virtual(W, flow, service), S[5] + 2 ^ 40 - 2 ^ 38 - 1)
-  flow.received = raised(flow.received, service)
-  touch(flow)
+  flow.received, dirty[flow.key] = raised(flow.received, service), flow
   local least
   for _, other in ipairs(F) do
     if other.n > 0 and (not least or other.fin < least) then least = other.fin end
@@ -856,7 +893,7 @@ local function step()
   for i = 1, 4 do in_vain = in_vain and (not R[i] or M[i].missing == 0) end
   age_queue(div(to, 1000), in_vain)
   tidy()
-  still, curved = true, nil
+  still, curved, weighed = true, nil, nil
 end
 
 -- What can be served by when.
@@ -983,14 +1020,95 @@ local function due_at(b, i)
   local calls = brief(b[1])
   return calls[BRIEF + 1 + i / WIDTH * calls[5]]
 end
+-- Calls of a flow in a row, for requests that ask of it again and again: what is served when a call has been (itself, the most of those up
+-- to it, the least of those from it on), its due, and the second to fourth amounts of those before it. Longer flows are left to
+-- their blocks, since each change makes all of it anew.
+local LADDER = 64
+local function ladder(flow)
+  local found = flow.ladder
+  if found then return found end
+  local rate, unit, flat, waits, n, most = flow.rate, price[5], passing(flow), 0, 0, 0
+  local u2, u3, u4, t2, t3, t4 = 0, 0, 0, 0, 0, 0
+  for at = 1, #flat, 9 do waits, u2, u3, u4 = waits + flat[at + 2], u2 + flat[at + 5], u3 + flat[at + 6], u4 + flat[at + 7] end
+  if waits * rate >= EXACT then return nil end
+  -- The tables of the last time are large enough.
+  found = flow.rungs or {{}, {}, {}, {}, {}, {}, {}}
+  flow.rungs = found
+  local served, upto, from, due = found[1], found[2], found[3], found[4]
+  local s2, s3, s4 = u2 > 0 and found[5], u3 > 0 and found[6], u4 > 0 and found[7]
+  waits = 0
+  for at = 1, #flat, 9 do
+    local calls = brief(flat[at])
+    local o2, o3, o4 = calls[2], calls[3], calls[4]
+    for i = BRIEF + 1, #calls, calls[5] do
+      local cost, x = calls[i + 1], waits * rate
+      if cost < unit then cost = unit end
+      x = (x - x % ALL) / ALL + cost
+      if x > most then most = x end
+      n = n + 1
+      served[n], upto[n], due[n] = x, most, calls[i]
+      if s2 then
+        s2[n] = t2
+        if o2 > 0 then t2 = t2 + calls[i + o2] end
+      end
+      if s3 then
+        s3[n] = t3
+        if o3 > 0 then t3 = t3 + calls[i + o3] end
+      end
+      if s4 then
+        s4[n] = t4
+        if o4 > 0 then t4 = t4 + calls[i + o4] end
+      end
+      waits = waits + cost
+    end
+  end
+  local least = INF
+  for k = n, 1, -1 do
+    local own = served[k]
+    if own < least then least = own end
+    from[k] = least
+  end
+  n = n + 1
+  upto[n], from[n] = INF, INF
+  if s2 then s2[n] = t2 end
+  if s3 then s3[n] = t3 end
+  if s4 then s4[n] = t4 end
+  found[8], found[9], found[10], found[11], found[12], found[13] = waits, div(waits * rate, ALL), n - 1, t2, t3, t4
+  flow.ladder = found
+  return found
+end
+-- The calls of a flow that go first: all before one, and some of those behind it.
+local function list_first(whole, flow, known, rest, last, surely, maybe, own_due)
+  local flat, served, due, base = passing(flow), known[1], known[4], 0
+  for at = 1, #flat, 9 do
+    local id, n = flat[at], flat[at + 1]
+    if base + n < rest then
+      whole[#whole + 1] = {flat[at + 8], id, flow.rate}
+    else
+      local wide, some = brief(id)[5], {}
+      for place = base + 1, min(base + n, last - 1) do
+        local own = served[place]
+        if own < surely or own <= maybe and due[place] < own_due then some[#some + 1] = BRIEF + 1 + (place - base - 1) * wide end
+      end
+      if some[1] then whole[#whole + 1] = {flat[at + 8], id, flow.rate, some} end
+    end
+    base = base + n
+    if base >= last - 1 then break end
+  end
+end
 local function stand(flow, place, need, W, horizon)
   local rate, whole, others, got = flow.rate, {}, {}, 0
   local L = {others = others, H = {}, first = INF, whole = whole}
-  local H = L.H
+  local H, now = L.H, div(S[2], 1000)
   local function note(calls, i, rate)
-    local slot, ahead = slot_of(calls[i], true)
-    if slot == INF then return end
-    L.first = min(L.first, slot)
+    local ahead, slot = calls[i] - now, nil
+    if ahead >= 0 and ahead < 65536 then
+      slot = (ahead - ahead % 64) / 64
+    else
+      slot, ahead = slot_of(calls[i], true)
+      if slot == INF then return end
+    end
+    if slot < L.first then L.first = slot end
     -- Needs, the largest of each, and from when all of it counts.
     local h = H[slot]
     if not h then
@@ -999,19 +1117,27 @@ local function stand(flow, place, need, W, horizon)
     end
     if h[5] == 0 or (ahead < h[10]) == (slot < 1216) then h[10] = ahead end
     h[1], h[6] = h[1] + rate, 1
-    for j = 2, 4 do
-      local column = calls[j]
-      if column > 0 then
-        local amount = calls[i + column]
-        h[j] = h[j] + amount * rate
-        if amount > h[j + 5] then h[j + 5] = amount end
-      end
+    local o2, o3, o4 = calls[2], calls[3], calls[4]
+    if o2 > 0 then
+      local amount = calls[i + o2]
+      h[2] = h[2] + amount * rate
+      if amount > h[7] then h[7] = amount end
+    end
+    if o3 > 0 then
+      local amount = calls[i + o3]
+      h[3] = h[3] + amount * rate
+      if amount > h[8] then h[8] = amount end
+    end
+    if o4 > 0 then
+      local amount = calls[i + o4]
+      h[4] = h[4] + amount * rate
+      if amount > h[9] then h[9] = amount end
     end
     h[5] = h[5] + rate
   end
   L.note = note
   local A1, A2, A3, A4, A5 = 0, 0, 0, 0, 0
-  local now, own_due = div(S[2], 1000), INF
+  local own_due = INF
   if place then own_due = due_at(list(flow)[place[1]], place[2]) end
   -- Where slots are limited, those whose time has come go first, in the order of their times.
   local by_time = SLOTCAP > 0 and own_due <= now
@@ -1044,6 +1170,8 @@ local function stand(flow, place, need, W, horizon)
   local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
   local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
   local unit = price[5]
+  -- A limit of calls in flight counts them as well, and looks at times.
+  local climbs = many and SLOTCAP == 0
   for index = 1, #F do
     local other = F[index]
     if other == flow then
@@ -1067,79 +1195,125 @@ local function stand(flow, place, need, W, horizon)
       end
       local rounding = (weight - weight % among) / among + 2
       local surely, maybe = owed > rounding and owed - rounding or 0, owed + rounding
-      local waits = 0
-      local a1, a2, a3, a4, a5, e1, e2, e3, e4, e5 = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-      local unread, blocks_of = not other.b and SLOTCAP == 0, nil
-      if unread and other.least > maybe then
-        -- All of them are later.
-        waits = other.prices
-        a1, a2, a3, a4, a5 = other.n, other.s2, other.s3, other.s4, 1000 * other.n
-      elseif unread and not horizon and muldiv(other.prices, rate, ALL) + other.most < surely then
-        waits = other.prices
-        a1, a2, a3, a4, a5 = other.n, other.s2, other.s3, other.s4, 1000 * other.n
-        e1, e2, e3, e4, e5 = a1, a2, a3, a4, a5
-      else
-        blocks_of = passing(other)
-      end
-      for at = 1, blocks_of and #blocks_of or 0, 9 do
-        local id, n, prices, least, back = blocks_of[at], blocks_of[at + 1], blocks_of[at + 2], blocks_of[at + 3], blocks_of[at + 8]
-        local s2, s3, s4 = blocks_of[at + 5], blocks_of[at + 6], blocks_of[at + 7]
-        a1, a2, a3, a4, a5 = a1 + n, a2 + s2, a3 + s3, a4 + s4, a5 + 1000 * n
-        local x = waits * rate
-        local first = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
-        local due = SLOTCAP > 0 and back <= now
-        if by_time and back > own_due or not due and not by_time and first + least > maybe then
-          -- All of them are later.
-          waits = waits + prices
-        elseif not by_time and muldiv(waits + prices, rate, ALL) + blocks_of[at + 4] < surely then
-          if horizon then insert(whole, {back, id, rate}) end
-          e1, e2, e3, e4, e5 = e1 + n, e2 + s2, e3 + s3, e4 + s4, e5 + 1000 * n
-          waits = waits + prices
-        else
-          local calls, after, some = brief(id), waits + prices, nil
-          local o2, o3, o4 = calls[2], calls[3], calls[4]
-          for i = BRIEF + 1, #calls, calls[5] do
-            local turn, cost = calls[i], calls[i + 1]
-            if cost < unit then cost = unit end
-            x = waits * rate
-            local before = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
-            local served, first = before + cost, nil
-            if by_time then
-              first = turn <= own_due
-            elseif due then
-              first = served < surely or served <= maybe and turn < own_due or turn <= now
-            elseif before + least > maybe then
-              -- The rest of the block is later.
-              break
-            else
-              first = served < surely or served <= maybe and turn < own_due
-            end
-            if first then
-              if horizon then
-                some = some or {}
-                some[#some + 1] = i
-              end
-              e1, e5 = e1 + 1, e5 + 1000
-              if o2 > 0 then e2 = e2 + calls[i + o2] end
-              if o3 > 0 then e3 = e3 + calls[i + o3] end
-              if o4 > 0 then e4 = e4 + calls[i + o4] end
-            end
-            waits = waits + cost
+      local known = climbs and other.n <= LADDER and (other.ladder or ladder(other))
+      if known then
+        local upto, from, n = known[2], known[3], known[10]
+        local a2, a3, a4, k, e1, e2, e3, e4 = known[11], known[12], known[13], 1, 0, 0, 0, 0
+        -- Those before the first with `surely` or more up to it go first, those from which on more than `maybe` is served do not.
+        if from[1] <= maybe then
+          -- Prices differ little as a rule.
+          if surely >= upto[n] then
+            k = surely > upto[n] and n + 1 or n
+          elseif surely > 0 then
+            k = surely * n / upto[n]
+            k = k - k % 1 + 1
           end
-          waits = after
-          if some then insert(whole, {back, id, rate, some}) end
+          while k > 1 and upto[k - 1] >= surely do k = k - 1 end
+          while upto[k] < surely do k = k + 1 end
+          e1 = k - 1
+          if a2 > 0 then e2 = known[5][k] end
+          if a3 > 0 then e3 = known[6][k] end
+          if a4 > 0 then e4 = known[7][k] end
+          local rest = k
+          while from[k] <= maybe do
+            local own, after = known[1][k], k + 1
+            if own < surely or own <= maybe and known[4][k] < own_due then
+              e1 = e1 + 1
+              if a2 > 0 then e2 = e2 + known[5][after] - known[5][k] end
+              if a3 > 0 then e3 = e3 + known[6][after] - known[6][k] end
+              if a4 > 0 then e4 = e4 + known[7][after] - known[7][k] end
+            end
+            k = after
+          end
+          if horizon and e1 > 0 then list_first(whole, other, known, rest, k, surely, maybe, own_due) end
+          A1 = A1 + e1 * rate
+          if e2 > 0 then A2 = A2 + muldiv(e2, rate, ALL) end
+          if e3 > 0 then A3 = A3 + muldiv(e3, rate, ALL) end
+          if e4 > 0 then A4 = A4 + muldiv(e4, rate, ALL) end
         end
-      end
-      if e5 > 0 then
-        A1, A2, A3 = A1 + e1 * rate, A2 + muldiv(e2, rate, ALL), A3 + muldiv(e3, rate, ALL)
-        A4, A5 = A4 + muldiv(e4, rate, ALL), A5 + muldiv(e5, rate, ALL)
-      end
-      local x = waits * rate
-      owed = owed - (x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL))
-      if owed > 0 then
-        others[got + 1], others[got + 2], others[got + 3], others[got + 4], others[got + 5] = a1, a2, a3, a4, a5
-        others[got + 6], others[got + 7], others[got + 8] = waits, owed, other.asked * 16
-        got = got + 8
+        owed = owed - known[9]
+        if owed > 0 then
+          others[got + 1], others[got + 2], others[got + 3], others[got + 4], others[got + 5] = n, a2, a3, a4, 0
+          others[got + 6], others[got + 7], others[got + 8] = known[8], owed, other.asked * 16
+          got = got + 8
+        end
+      else
+        local waits = 0
+        local a1, a2, a3, a4, a5, e1, e2, e3, e4, e5 = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        local unread, blocks_of = not other.b and SLOTCAP == 0, nil
+        if unread and other.least > maybe then
+          -- All of them are later.
+          waits = other.prices
+          a1, a2, a3, a4, a5 = other.n, other.s2, other.s3, other.s4, 1000 * other.n
+        elseif unread and not horizon and muldiv(other.prices, rate, ALL) + other.most < surely then
+          waits = other.prices
+          a1, a2, a3, a4, a5 = other.n, other.s2, other.s3, other.s4, 1000 * other.n
+          e1, e2, e3, e4, e5 = a1, a2, a3, a4, a5
+        else
+          blocks_of = passing(other)
+        end
+        for at = 1, blocks_of and #blocks_of or 0, 9 do
+          local id, n, prices, least, back = blocks_of[at], blocks_of[at + 1], blocks_of[at + 2], blocks_of[at + 3], blocks_of[at + 8]
+          local s2, s3, s4 = blocks_of[at + 5], blocks_of[at + 6], blocks_of[at + 7]
+          a1, a2, a3, a4, a5 = a1 + n, a2 + s2, a3 + s3, a4 + s4, a5 + 1000 * n
+          local x = waits * rate
+          local first = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
+          local due = SLOTCAP > 0 and back <= now
+          if by_time and back > own_due or not due and not by_time and first + least > maybe then
+            -- All of them are later.
+            waits = waits + prices
+          elseif not by_time and muldiv(waits + prices, rate, ALL) + blocks_of[at + 4] < surely then
+            if horizon then insert(whole, {back, id, rate}) end
+            e1, e2, e3, e4, e5 = e1 + n, e2 + s2, e3 + s3, e4 + s4, e5 + 1000 * n
+            waits = waits + prices
+          else
+            local calls, after, some = brief(id), waits + prices, nil
+            local o2, o3, o4 = calls[2], calls[3], calls[4]
+            for i = BRIEF + 1, #calls, calls[5] do
+              local turn, cost = calls[i], calls[i + 1]
+              if cost < unit then cost = unit end
+              x = waits * rate
+              local before = x < EXACT and (x - x % ALL) / ALL or muldiv(waits, rate, ALL)
+              local served, first = before + cost, nil
+              if by_time then
+                first = turn <= own_due
+              elseif due then
+                first = served < surely or served <= maybe and turn < own_due or turn <= now
+              elseif before + least > maybe then
+                -- The rest of the block is later.
+                break
+              else
+                first = served < surely or served <= maybe and turn < own_due
+              end
+              if first then
+                if horizon then
+                  some = some or {}
+                  some[#some + 1] = i
+                end
+                e1, e5 = e1 + 1, e5 + 1000
+                if o2 > 0 then e2 = e2 + calls[i + o2] end
+                if o3 > 0 then e3 = e3 + calls[i + o3] end
+                if o4 > 0 then e4 = e4 + calls[i + o4] end
+              end
+              waits = waits + cost
+            end
+            waits = after
+            if some then insert(whole, {back, id, rate, some}) end
+          end
+        end
+        if e1 > 0 then
+          A1 = A1 + e1 * rate
+          if e2 > 0 then A2 = A2 + muldiv(e2, rate, ALL) end
+          if e3 > 0 then A3 = A3 + muldiv(e3, rate, ALL) end
+          if e4 > 0 then A4 = A4 + muldiv(e4, rate, ALL) end
+          if e5 > 0 then A5 = A5 + muldiv(e5, rate, ALL) end
+        end
+        owed = owed - muldiv(waits, rate, ALL)
+        if owed > 0 then
+          others[got + 1], others[got + 2], others[got + 3], others[got + 4], others[got + 5] = a1, a2, a3, a4, a5
+          others[got + 6], others[got + 7], others[got + 8] = waits, owed, other.asked * 16
+          got = got + 8
+        end
       end
     end
   end
@@ -1262,8 +1436,9 @@ local function recognise(flow, print, parked, now)
     if not best or b[10] < best then
       local found = aligned(b[11], wanted, 1)
       while found do
-        local calls, i = block(b), (found - 1) / 3 * WIDTH
-        if not best or calls[i + 2] < best then best, place = calls[i + 2], {at, i} end
+        local rest, before = rest_of(b), (found - 1) / 3
+        local back = rest[2 * before + 1]
+        if not best or back < best then best, place = back, {at, before * WIDTH} end
         found = aligned(b[11], wanted, found + 1)
       end
     end
@@ -1334,8 +1509,7 @@ local function admit(o)
   else
     L = stand(flow, place, need, W, false)
   end
-  local calls = place and block(list(flow)[place[1]])
-  local broken = place and calls[place[2] + 3] <= ceil(S[2], 1000)
+  local broken = place and due_at(list(flow)[place[1]], place[2]) <= ceil(S[2], 1000)
   C = C or curves()
   local wait = wait_given(L, C, need, nil, broken)
   if broken and SLOTCAP > 0 and short ~= 'e' and div(wait * 3, 10) <= o[12] then wait = div(wait * 3, 10) end
@@ -1351,10 +1525,14 @@ local function admit(o)
   local entry = {o[10], back, back + min(15, ceil(later, bits)) * bits * 500, twin + (broken and 2 or 0),
     carried[1], carried[2], carried[3], carried[4]}
   if place then
-    local mark = calls[place[2] + 4]
+    local b = list(flow)[place[1]]
+    local mark = rest_of(b)[2 * place[2] / WIDTH + 2]
     entry[4] = mark % 2 + ((broken or mark > 1) and 2 or 0)
-    for i = 1, WIDTH do calls[place[2] + i] = entry[i] end
-    store(flow, place[1])
+    if not restate(flow, place[1], place[2], entry) then
+      local calls = block(b)
+      for i = 1, WIDTH do calls[place[2] + i] = entry[i] end
+      store(flow, place[1])
+    end
   else
     push(flow, entry, W)
   end
