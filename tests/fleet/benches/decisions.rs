@@ -2,7 +2,7 @@
 //!
 //! Three mixes: 1 000 calls wait and are asked for again before their time, so nearly all are told to wait; the same, but no
 //! caller is known to be the one that waits, so that look-alikes are booked beside them; and a saturated pool whose callers
-//! come back when they were told, in the time of the calls. The first two are asked one by one, as while the store is quick,
+//! come back when they were told, in the time of the calls. Each is asked one by one, as while the store is quick,
 //! and 24 together, as workers ask a store that has no time for more requests.
 //!
 //! `make bench-fleet` runs it.
@@ -142,27 +142,35 @@ impl Pool {
     }
 
     /// Callers that come back when they were told, and with another call soon after one that passed.
-    fn play_callers(&mut self, callers: &mut Callers, decisions: u64) -> Played {
+    /// Those that come together are heard when the last of them is there.
+    fn play_callers(&mut self, callers: &mut Callers, decisions: u64, together: u64) -> Played {
         let before = cpu_seconds(&mut self.redis);
         let mut played = Played::default();
-        for _ in 0..decisions {
-            let Reverse((at, caller)) = callers.due.pop().expect("a caller");
-            let command = self.command(&(BEGIN + at).to_string(), &callers.asks[caller..=caller]);
+        let requests = decisions.div_ceil(together);
+        for _ in 0..requests {
+            let come: Vec<(u64, usize)> =
+                (0..together).map(|_| callers.due.pop().expect("a caller").0).collect();
+            let at = come[come.len() - 1].0;
+            let asks: Vec<Ask> = come.iter().map(|&(_, caller)| callers.asks[caller]).collect();
+            let command = self.command(&(BEGIN + at).to_string(), &asks);
             let (answers, seen) = self.decide(&[command]);
+            assert_eq!(answers.len(), come.len());
             played.waiting = seen.booked;
-            let next = match answers.first() {
-                Some(Answer::Wait { told, .. }) => {
-                    played.waits += 1;
-                    told.as_micros() + callers.dice.below(20_000)
-                }
-                _ => {
-                    callers.asks[caller].fingerprint = callers.dice.next();
-                    callers.dice.below(500_000)
-                }
-            };
-            callers.due.push(Reverse((at + next, caller)));
+            for (&(_, caller), answer) in come.iter().zip(&answers) {
+                let next = match answer {
+                    Answer::Wait { told, .. } => {
+                        played.waits += 1;
+                        told.as_micros() + callers.dice.below(20_000)
+                    }
+                    _ => {
+                        callers.asks[caller].fingerprint = callers.dice.next();
+                        callers.dice.below(500_000)
+                    }
+                };
+                callers.due.push(Reverse((at + next, caller)));
+            }
         }
-        played.micros = 1e6 * (cpu_seconds(&mut self.redis) - before) / decisions as f64;
+        played.micros = 1e6 * (cpu_seconds(&mut self.redis) - before) / (requests * together) as f64;
         played
     }
 }
@@ -216,7 +224,11 @@ fn main() {
         let asks: Vec<Ask> = (0..WAITING).map(ask).collect();
         let due = (0..asks.len()).map(|caller| Reverse((10_000 * caller as u64, caller))).collect();
         let mut callers = Callers { asks, due, dice: Dice(7) };
-        pool.play_callers(&mut callers, 6 * DECISIONS);
-        report(&format!("{name}, back when told"), ROUNDS, || pool.play_callers(&mut callers, DECISIONS));
+        pool.play_callers(&mut callers, 6 * DECISIONS, 1);
+        for together in TOGETHER {
+            report(&format!("{name}, back when told, {together} in a request"), ROUNDS, || {
+                pool.play_callers(&mut callers, DECISIONS, together)
+            });
+        }
     }
 }
