@@ -19,14 +19,11 @@ use crate::fleet::webdis::Reply;
 use crate::fleet::wire::Answer;
 use crate::observe::Anomaly;
 use crate::session::Session;
-use crate::session::fleet::Question;
+use crate::session::fleet::{Question, Together};
 use crate::units::{Span, Timestamp};
 
 /// Requests for decisions of one pool on their way at once.
 const MOST_ON_WAY: usize = 2;
-/// Decisions in one request, at most and to begin with.
-const MOST_TOGETHER: usize = 24;
-const FIRST_TOGETHER: usize = 4;
 
 /// A call that waits for its decision.
 #[derive(Clone, Debug)]
@@ -70,23 +67,10 @@ enum Told {
 }
 
 /// What has gathered of one pool.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Gathered {
     line: VecDeque<Asker>,
-    /// How many go together.
-    together: usize,
-}
-
-impl Gathered {
-    /// An answer took so long, or did not come: halved where that was near the timeout, one more where it was far from it.
-    fn adapt(&mut self, took: Span, missed: bool, timeout: Span) {
-        let (took, timeout) = (took.as_micros(), timeout.as_micros());
-        if missed || took.saturating_mul(2) > timeout {
-            self.together = (self.together >> 1_u32).max(1);
-        } else if took.saturating_mul(4) <= timeout {
-            self.together = self.together.saturating_add(1).min(MOST_TOGETHER);
-        }
-    }
+    together: Together,
 }
 
 /// Questions that were not sent yet, by pool, and answers that were not passed on yet.
@@ -115,8 +99,7 @@ pub(super) fn consult(
     let asker = Asker { context, session: Rc::downgrade(session) };
     let Ok(mut questions) = worker.questions.try_borrow_mut() else { return false };
     if questions.gathered.len() <= pool {
-        let none = || Gathered { line: VecDeque::new(), together: FIRST_TOGETHER };
-        questions.gathered.resize_with(worker.plan.pools.len(), none);
+        questions.gathered.resize_with(worker.plan.pools.len(), Gathered::default);
     }
     let Some(gathered) = questions.gathered.get_mut(pool) else { return false };
     if gathered.line.is_empty() && has_room(worker, pool, now) {
@@ -191,7 +174,7 @@ fn next(worker: &Worker, pool: usize, now: Timestamp) -> Option<Asked> {
     let Questions { gathered, told } = &mut *questions;
     let Gathered { line, together } = gathered.get_mut(pool)?;
     let mut asked = Asked { askers: Vec::new(), questions: Vec::new(), sent: now, loaded: false };
-    while asked.askers.len() < *together {
+    while asked.askers.len() < together.count() {
         let Some(asker) = line.pop_front() else { break };
         let Some(session) = asker.session.upgrade() else { continue };
         let question = session
@@ -249,7 +232,7 @@ fn hear(worker: &Worker, asked: Asked, reply: Option<Reply>, now: Timestamp) {
         .unwrap_or(Err(Anomaly::FleetUnreachable));
     let Ok(mut questions) = worker.questions.try_borrow_mut() else { return };
     if let Some(gathered) = questions.gathered.get_mut(asked.pool()) {
-        gathered.adapt(now.since(asked.sent), heard.is_err(), timeout(worker));
+        gathered.together.adapt(now.since(asked.sent), heard.is_err(), timeout(worker));
     }
     for asker in asked.askers.into_iter().rev() {
         let answer = match &mut heard {

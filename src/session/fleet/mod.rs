@@ -19,11 +19,13 @@ mod asking;
 mod borrower;
 mod leases;
 mod posts;
+mod together;
 
 pub use asking::Question;
 use borrower::Borrower;
 pub use posts::Batch;
 use posts::{After, Post};
+pub use together::Together;
 
 /// Least time for the answer to a batch.
 const PATIENCE: Span = Span::from_secs(1);
