@@ -112,6 +112,13 @@ fn single_callers_count_although_not_all_of_them_return() {
 }
 
 #[test]
+fn callers_in_step_are_not_all_told_the_time_of_the_last() {
+    let bounds = Bounds { jain: 0.999, utilisation: 0.99, kept: 0.99, tries: 2.1 };
+    holds(Kind::Gate, &loads::in_step(), bounds);
+    holds(Kind::Strict, &loads::in_step(), Bounds { utilisation: 0.97, ..bounds });
+}
+
+#[test]
 fn the_high_class_waits_far_shorter_than_under_naive_retry() {
     for (load, times) in
         [(loads::token_bound(), 12.0), (loads::request_bound(), 10.0), (loads::uneven(), 50.0)]

@@ -1020,6 +1020,21 @@ local function due_at(b, i)
   local calls = brief(b[1])
   return calls[BRIEF + 1 + i / WIDTH * calls[5]]
 end
+-- The price that all calls of a flow have, where they have one.
+local function one_price(flat)
+  local price = flat[4]
+  for at = 1, #flat, 9 do
+    if flat[at + 3] ~= price or flat[at + 4] ~= price then return nil end
+  end
+  return price
+end
+-- Of what a flow is owed, what further calls of its one price take up, and of the rest what is spare; and what then is.
+local function whole_calls(price, owed, rounding, spare)
+  local earlier = less(owed, rounding + 1)
+  earlier = earlier - earlier % price
+  local kept = min(owed - earlier, spare)
+  return earlier + kept, spare - kept
+end
 -- Calls of a flow in a row, for requests that ask of it again and again: what is served when a call has been (itself, the most of those up
 -- to it, the least of those from it on), its due, and the second to fourth amounts of those before it. Longer flows are left to
 -- their blocks, since each change makes all of it anew.
@@ -1074,6 +1089,7 @@ local function ladder(flow)
   if s3 then s3[n] = t3 end
   if s4 then s4[n] = t4 end
   found[8], found[9], found[10], found[11], found[12], found[13] = waits, div(waits * rate, ALL), n - 1, t2, t3, t4
+  found[14] = one_price(flat)
   flow.ladder = found
   return found
 end
@@ -1170,6 +1186,8 @@ local function stand(flow, place, need, W, horizon)
   local own = dominant(min(need[1], 4294967295), min(need[2], 4294967295), min(need[3], 4294967295), min(need[4], 4294967295))
   local tag = flow.fin + virtual(W, flow, muldiv(before, rate, ALL) + own)
   local unit = price[5]
+  -- What counts of the rest behind whole calls, two calls in all; other calls of the flow wait.
+  local spare, company, named = 2 * own, flow.n > (place and 1 or 0), flow.t < CROWD
   -- A limit of calls in flight counts them as well, and looks at times.
   local climbs = many and SLOTCAP == 0
   for index = 1, #F do
@@ -1232,6 +1250,7 @@ local function stand(flow, place, need, W, horizon)
           if e4 > 0 then A4 = A4 + muldiv(e4, rate, ALL) end
         end
         owed = owed - known[9]
+        if owed > 0 and named and known[14] and (n > 1 or company and known[14] == own) then owed, spare = whole_calls(known[14], owed, rounding, spare) end
         if owed > 0 then
           others[got + 1], others[got + 2], others[got + 3], others[got + 4], others[got + 5] = n, a2, a3, a4, 0
           others[got + 6], others[got + 7], others[got + 8] = known[8], owed, other.asked * 16
@@ -1309,6 +1328,15 @@ local function stand(flow, place, need, W, horizon)
           if e5 > 0 then A5 = A5 + muldiv(e5, rate, ALL) end
         end
         owed = owed - muldiv(waits, rate, ALL)
+        if owed > 0 and named and (other.n > 1 or company) then
+          local price
+          if blocks_of then
+            price = one_price(blocks_of)
+          elseif other.least == other.most then
+            price = other.least
+          end
+          if price and (other.n > 1 or price == own) then owed, spare = whole_calls(price, owed, rounding, spare) end
+        end
         if owed > 0 then
           others[got + 1], others[got + 2], others[got + 3], others[got + 4], others[got + 5] = a1, a2, a3, a4, a5
           others[got + 6], others[got + 7], others[got + 8] = waits, owed, other.asked * 16

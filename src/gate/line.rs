@@ -3,6 +3,7 @@
 use crate::units::Cost;
 
 use super::admit::LONGEST_WAIT;
+use super::crowd::FIRST_CROWD;
 use super::curve::Curve;
 use super::horizon::Horizon;
 use super::ledger::Ledger;
@@ -14,6 +15,10 @@ use super::weight::{Pricing, Weights};
 const RATIO_BITS: u32 = 16;
 /// A flow is taken to ask for at most this many times what it asked for lately.
 const GROWTH: u64 = 2;
+
+/// What flows whose calls have one price are owed beyond whole calls counts up to so many calls like the asking one: a promise
+/// without any slack breaks by a call's time again and again.
+const SPARE: u64 = 2;
 
 /// In a pool that limits slots, a promise counts as kept so much after its time, in microseconds: an idle slot is lost for
 /// ever, while a bucket saves what nobody takes.
@@ -38,6 +43,36 @@ pub(crate) struct Line {
     /// Sum of the waiting calls before this one, as far as they come back.
     ahead: [u64; 5],
     others: Vec<Other>,
+}
+
+/// Whether the calls of a flow all have the same price.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OnePrice {
+    Unseen,
+    Only(u64),
+    Differs,
+}
+
+impl OnePrice {
+    fn see(&mut self, price: u64) {
+        *self = match *self {
+            Self::Unseen => Self::Only(price),
+            Self::Only(known) if known == price => Self::Only(price),
+            _ => Self::Differs,
+        };
+    }
+
+    /// Of the service owed to a flow, what further calls of this price take up, and of the rest what is `spare`. The rest is too little
+    /// for another one to go first, and one that would end with the asking call's own tag comes after it. Else callers in step
+    /// with each other would all be told the time at which the last of them is served.
+    fn whole_calls(self, owed: u64, rounding: u64, spare: &mut u64) -> u64 {
+        let Self::Only(price) = self else { return owed };
+        let earlier = owed.saturating_sub(rounding).saturating_sub(1);
+        let whole = earlier.saturating_sub(earlier.checked_rem(price).unwrap_or(0));
+        let kept = owed.saturating_sub(whole).min(*spare);
+        *spare = spare.saturating_sub(kept);
+        whole.saturating_add(kept)
+    }
 }
 
 /// Another flow that waits.
@@ -96,9 +131,12 @@ impl Line {
             }
         }
         line.put_ahead(&early.amounts(&prices), own);
-        let whole = returning(early.price, own).saturating_add(pricing.dominant(&amounts));
+        let own_price = pricing.dominant(&amounts);
+        let whole = returning(early.price, own).saturating_add(own_price);
         let tag = own.finish.saturating_add(weights.of(own).virtual_span(whole));
+        let company = range.len() > usize::from(place.is_some());
         let mut next = 0_usize;
+        let mut spare = own_price.saturating_mul(SPARE);
         let mut weight = weights.of(own);
         let (mut alike, mut rounding) = (own.weights(), weight.rounding());
         for (index, state) in queue.flows.iter().enumerate() {
@@ -110,7 +148,7 @@ impl Line {
             if state.waiting == 0 {
                 // Its next call is likely to come in the middle of the wait that is told now.
                 let idle = tag.saturating_sub(state.finish.max(queue.virtual_time));
-                line.after(need, pricing.dominant(&amounts), weights.of(state).service(idle), state);
+                line.after(need, own_price, weights.of(state).service(idle), state);
                 continue;
             }
             if state.weights() != alike {
@@ -122,13 +160,16 @@ impl Line {
             let surely = owed.saturating_sub(rounding);
             let maybe = owed.saturating_add(rounding);
             let (mut all, mut late) = (Sums::default(), Sums::default());
+            let mut one_price = OnePrice::Unseen;
             for call in first..next {
                 // All that follow have later tags still, and the flow is owed nothing beyond its calls.
                 let waiting = returning(all.price, state);
                 if waiting > maybe && !slots {
                     break;
                 }
-                let served = waiting.saturating_add(all.add(&prices, call));
+                let price = all.add(&prices, call);
+                one_price.see(price);
+                let served = waiting.saturating_add(price);
                 let later = if by_time {
                     due_of(call) > own_due
                 } else {
@@ -144,6 +185,10 @@ impl Line {
             }
             line.put_ahead(&all.without(&late).amounts(&prices), state);
             let owed = owed.saturating_sub(returning(all.price, state));
+            // A single call says what the next one costs if it costs what this flow's do. A crowd's are of too many callers.
+            let known = own.tenant < FIRST_CROWD
+                && (state.waiting > 1 || company && one_price == OnePrice::Only(own_price));
+            let owed = if known { one_price.whole_calls(owed, rounding, &mut spare) } else { owed };
             line.after(all.amounts(&prices), all.price, owed, state);
         }
         let [requests, ..] = &mut line.ahead;

@@ -95,6 +95,15 @@ pub fn single_callers() -> Load {
         .with(|load| load.max_told = secs(59.0))
 }
 
+/// Thirty tenants with two callers each whose calls all cost the same, requests binding: callers in step with each other.
+pub fn in_step() -> Load {
+    let groups = (0..30).map(|tenant| Group { tenant, size: Size::Fixed(100), ..Group::closed(0, 1, 2) });
+    Load::new("30 tenants of two callers in step", groups.collect()).with(|load| {
+        load.limits = Limits { requests: Some(100), llm_tokens: Some(1_200_000), ..Limits::default() };
+        load.max_told = secs(59.0);
+    })
+}
+
 fn whole_seconds(load: &mut Load) {
     load.max_told = secs(59.0);
     load.groups.iter_mut().for_each(|group| group.client = Client::WholeSeconds);

@@ -31,7 +31,7 @@ const DECISIONS: u64 = 1_000;
 const ROUNDS: u64 = 5;
 /// Decisions sent in a row without waiting for answers.
 const BATCH: u64 = 48;
-/// Decisions in one request: at an idle store, and at most (`MOST_TOGETHER` of the filter).
+/// Decisions in one request: at an idle store, and at most (`Together` of the filter).
 const TOGETHER: [u64; 2] = [1, 24];
 const TENANTS: u64 = 10;
 const KEYS: [&str; 3] = ["bp:{bench}:s", "bp:{bench}:f", "bp:{bench}:b"];

@@ -567,7 +567,7 @@ fn the_script_keeps_a_crowd_as_the_gate_does() {
     let mut redis = Redis::start("crowd").expect("redis-server");
     assert_eq!(redis.command(&["SCRIPT", "LOAD", &script()]).as_deref(), Ok(SCRIPT_HASH));
     let kinds = if std::env::var_os("FLEET_LONG").is_some() { 2 } else { 1 };
-    for (seed, flows, tenants_from) in [(2, 2_600, 0), (1, 2_500, 0x8000_0000)].into_iter().take(kinds) {
+    for (seed, flows, tenants_from) in [(2, 3_000, 0), (1, 3_000, 0x8000_0000)].into_iter().take(kinds) {
         let mut world = World::new(seed);
         world.policy.limits.requests = Some(60);
         (world.pace, world.lending, world.reloads) = (2, 1_000, None);
