@@ -21,11 +21,12 @@ from loads import LOADS, Job
 from systems import SYSTEMS
 from systems.base import PATH, System
 
-from harness import Envoy, Provider
+from harness import Envoy, Provider, wasm_filter
 
 LOOSE = dataclasses.replace(LOADS["tokens"], rpm=60_000_000, tpm=60_000_000_000)
 # Limits of nginx end at what fits its rate; these are high enough never to be met by one caller.
 NAMES = ["nginx", "envoy", "redis", "litellm", "gate"]
+NOOP = pathlib.Path(__file__).resolve().parents[1] / "target" / "noop.wasm"
 
 
 class Bare(System):
@@ -40,6 +41,25 @@ class Direct(System):
 
     async def start(self, stack, provider_port):
         return {"url": f"http://127.0.0.1:{provider_port}{PATH}"}
+
+
+class Noop(System):
+    name, title = "noop", "a WebAssembly filter that does nothing"
+
+    async def start(self, stack, provider_port):
+        envoy = stack.enter_context(Envoy(provider_port, [wasm_filter({}, module=NOOP)], workers=2))
+        return {"url": f"http://127.0.0.1:{envoy.port}{PATH}"}
+
+
+class Unmatched(SYSTEMS["gate"]):
+    """The gate reads the request, and finds that no pool takes it: nothing is decided, counted or settled."""
+
+    name, title = "unmatched", "this gate, a model that no pool takes"
+
+    def settings(self):
+        out = super().settings()
+        out["pools"][0]["match"] = {"models": ["another-model"]}
+        return out
 
 
 class Caller:
@@ -77,7 +97,7 @@ def quantile(values, part):
 
 
 async def measure(options):
-    kinds = [Direct, Bare, *(SYSTEMS[name] for name in NAMES)]
+    kinds = [Direct, Bare, Noop, Unmatched, *(SYSTEMS[name] for name in NAMES)]
     async with contextlib.AsyncExitStack() as stack:
         provider = stack.enter_context(Provider())
         callers, times = {}, {kind.name: [] for kind in kinds}
@@ -94,7 +114,7 @@ async def measure(options):
                 times[kind.name] += [[round_, await callers[kind.name].call()] for _ in range(count)]
     out = {}
     for kind in kinds:
-        against = "bare" if kind.name in ("envoy", "gate") else "direct"
+        against = "bare" if kind.name in ("noop", "unmatched", "envoy", "gate") else "direct"
 
         def added(part):
             """The difference within a round, median over rounds."""

@@ -6,7 +6,7 @@ COMPARE_FLAGS ?=
 
 ##@ Compare
 .PHONY: compare
-compare: $(WASM) testbed $(VENV)/ready compare/.venv/ready compare/.venv-litellm/ready ## Other systems on the same load; COMPARE_FLAGS="--repeat 3"; writes docs/comparison.md
+compare: $(WASM) $(NOOP) testbed $(VENV)/ready compare/.venv/ready compare/.venv-litellm/ready ## Other systems on the same load; COMPARE_FLAGS="--repeat 3"; writes docs/comparison.md
 	compare/setup.sh packages
 	$(COMPARE_PY) compare/compare.py $(COMPARE_FLAGS)
 
